@@ -1,0 +1,31 @@
+# make demo: train on a graph that comes with the package.   make test: lint, types, tests.
+# Both create .venv and install into it first; a second time they start at once, also without a network.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(shell find src -name '*.py' -o -name '*.yaml')
+
+.PHONY: demo test clean
+
+demo: .venv/.installed
+	$(BIN)/progcl train digits
+
+test: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+# With the development install the package is used in place: nothing to copy.
+.venv/.installed: $(SOURCES) pyproject.toml constraints.txt | .venv
+	test -e .venv/.installed-dev || $(BIN)/pip install --quiet -c constraints.txt .
+	touch $@
+
+.venv/.installed-dev: pyproject.toml constraints.txt | .venv
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+.venv:
+	$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf .venv runs build dist .pytest_cache .mypy_cache .ruff_cache

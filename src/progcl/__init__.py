@@ -1,0 +1,47 @@
+"""ProGCL: node embeddings without labels, with negatives chosen by probability."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from progcl.config import Config, load_config
+    from progcl.contrast import InfoNCE, Miner
+    from progcl.errors import InputError
+    from progcl.miners import ProGCLMix, ProGCLWeight
+    from progcl.mixtures import BetaMixture
+    from progcl.train import fit
+
+__version__ = version("progcl")
+__all__ = [
+    "BetaMixture",
+    "Config",
+    "InfoNCE",
+    "InputError",
+    "Miner",
+    "ProGCLMix",
+    "ProGCLWeight",
+    "fit",
+    "load_config",
+]
+
+_HOMES = {
+    "BetaMixture": "mixtures",
+    "Config": "config",
+    "InfoNCE": "contrast",
+    "InputError": "errors",
+    "Miner": "contrast",
+    "ProGCLMix": "miners",
+    "ProGCLWeight": "miners",
+    "fit": "train",
+    "load_config": "config",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `progcl --help` does not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'progcl' has no attribute '{name}'")
+    return getattr(import_module(f"progcl.{_HOMES[name]}"), name)

@@ -1,0 +1,5 @@
+"""python -m progcl."""
+
+from progcl.cli import main
+
+main()

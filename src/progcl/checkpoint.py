@@ -1,0 +1,51 @@
+"""Checkpoints: one safetensors file, replaced in one step, holding all that an exact resume needs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from progcl.errors import InputError
+
+State = tuple[dict[str, Tensor], dict[str, Any]]
+
+
+def save(path: Path, state: State) -> None:
+    """Write tensors and plain values; a reader sees the old file or the new one, never a part."""
+    tensors, values = state
+    contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    replace(path, lambda part: save_file(contiguous, part, {"values": json.dumps(values)}))
+
+
+def load(path: Path) -> State:
+    """Read what `save` wrote; safetensors runs no code from the file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            values = json.loads(file.metadata()["values"])
+            return {name: file.get_tensor(name) for name in file.keys()}, values  # noqa: SIM118 (not a dict)
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise InputError(f"`{path}` is not a checkpoint: {error}", "start again with --force") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step."""
+    replace(path, lambda part: part.write_text(text))
+
+
+def replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a neighbouring file, then move it over `path`."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

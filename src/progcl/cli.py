@@ -1,0 +1,200 @@
+"""The command line: parse, call, print. Data goes to stdout, progress to stderr; torch is imported when needed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser
+
+from progcl.config import PRESETS, add_options, explain, given, load_config, to_yaml
+from progcl.errors import InputError, pick
+
+EPILOG = """examples:
+  progcl train digits                             a graph that comes with the package
+  progcl train photo --miner.name progcl-mix      a preset with one option changed
+  progcl train photo --out runs/a --resume        go on after a crash
+  progcl eval runs/a --protocol bgrl              probe again, by another protocol
+  progcl ls presets"""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one command; bad input ends with a line, a hint and exit code 2."""
+    try:
+        _run(sys.argv[1:] if argv is None else argv)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print(
+            "\nstopped: the same command with --out RUN_FOLDER --resume goes on from the last checkpoint",
+            file=sys.stderr,
+        )
+        sys.exit(130)
+
+
+def _run(argv: list[str]) -> None:
+    parser = _parser()
+    try:
+        parsed = parser.parse_args(argv, defaults=False).as_dict()
+    except argparse.ArgumentError as error:
+        raise explain(error) from None
+    name = parsed.get("command")
+    if name is None:
+        parser.print_help()
+        return
+    COMMANDS[name][0](parsed.get(name) or {})
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="progcl",
+        description="Node embeddings without labels, with negatives chosen by probability (ProGCL).",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        exit_on_error=False,
+        allow_abbrev=False,
+        version=version("progcl"),
+    )
+    commands = parser.add_subcommands(dest="command", required=False)
+    for name, (_, help_text, add_arguments) in COMMANDS.items():
+        command = ArgumentParser(description=help_text, exit_on_error=False, allow_abbrev=False)
+        add_arguments(command)
+        commands.add_subcommand(name, command, help=help_text)
+    return parser
+
+
+def _train_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("source", type=str, help="a preset, a data set or a YAML file: see `progcl ls presets`")
+    parser.add_argument("--out", type=str, help="folder of the run; a new one below runs/ if not given")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--force", action="store_true", help="overwrite the run in --out")
+    _add_data_root(parser)
+    add_options(parser)
+
+
+def _train(options: dict[str, Any]) -> None:
+    if options.get("resume") and not options.get("out"):
+        raise InputError("--resume needs --out, the folder of the run to go on with")
+    config = load_config(options["source"], given(options))
+    out = Path(options["out"]) if options.get("out") else _fresh_folder(options["source"])
+    from progcl.compare import compare, label, table
+    from progcl.train import fit
+
+    how = {key: options.get(key, False) for key in ("resume", "force")}
+    if config.probe.compare:
+        print(table(compare(config, out, data_root=options.get("data_root"), **how)))
+    else:
+        result = fit(config, out=out, data_root=options.get("data_root"), progress=True, **how)
+        if result.score:
+            print(table({label(config): result.score}))
+
+
+def _eval_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=str, help="folder of a finished run")
+    parser.add_argument("--protocol", type=str, help="clean, gca or bgrl; the run's own if not given")
+    parser.add_argument("--splits", type=int, help="number of splits; the run's own if not given")
+    parser.add_argument("--seed", type=int, help="seed of the splits; the run's own if not given")
+    _add_data_root(parser)
+
+
+def _eval(options: dict[str, Any]) -> None:
+    run = Path(options["run"])
+    if not (run / "embeddings.npz").exists():
+        hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
+        raise InputError(f"`{run}` holds no finished run", hint)
+    changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed") if key in options}
+    config = load_config(str(run / "config.yaml"), changes)
+    import numpy as np
+    import torch
+
+    from progcl.compare import label, table
+    from progcl.data import load
+    from progcl.probe import probe
+
+    with np.load(run / "embeddings.npz", allow_pickle=False) as file:
+        embeddings = torch.from_numpy(file["embeddings"])
+    data = load(config.data.name, options.get("data_root"), config.data.normalize, **config.data.options())
+    settings = (config.probe.protocol, config.probe.splits, config.probe.seed, True)
+    print(table({label(config): probe(embeddings, data, *settings)}))
+
+
+def _ls_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", type=str, choices=list(LISTS), help="what to list")
+
+
+def _ls(options: dict[str, Any]) -> None:
+    rows = LISTS[options["what"]]()
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        print(f"{name:<{width}}  {text}")
+
+
+def _list_data() -> list[tuple[str, str]]:
+    from progcl.data import EMBEDDED, PUBLISHED, roots
+
+    rows = [(name, f"comes with the package: {_summary(make)}") for name, make in EMBEDDED.items()]
+    for name, entry in PUBLISHED.items():
+        here = any(entry.present(place) for place in roots())
+        rows.append((name, f"{entry.counts}; {'here' if here else 'not here, downloaded when used'}"))
+    return rows
+
+
+def _list_methods() -> list[tuple[str, str]]:
+    from progcl.methods.grace import METHODS
+
+    return [(name, _summary(made)) for name, made in METHODS.items()]
+
+
+def _list_miners() -> list[tuple[str, str]]:
+    from progcl.miners import MINERS
+
+    return [(name, _summary(made)) for name, made in MINERS.items()]
+
+
+def _list_presets() -> list[tuple[str, str]]:
+    return [(name, path.read_text().splitlines()[0].lstrip("# ")) for name, path in PRESETS.items()]
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("preset", type=str, help="a preset, a data set or a YAML file")
+
+
+def _show(options: dict[str, Any]) -> None:
+    pick({name: name for name in PRESETS}, options["preset"], "preset")
+    print(to_yaml(load_config(options["preset"])), end="")
+
+
+def _add_data_root(parser: ArgumentParser) -> None:
+    parser.add_argument("--data-root", type=str, help="where published data is; else PROGCL_DATA, else the user cache")
+
+
+def _fresh_folder(source: str) -> Path:
+    """runs/NAME, or runs/NAME-2, ... if that is taken: nothing is overwritten without --force."""
+    name = Path(source).stem
+    numbered = (Path("runs", name if index == 1 else f"{name}-{index}") for index in count(1))
+    return next(folder for folder in numbered if not folder.exists())
+
+
+def _summary(documented: object) -> str:
+    return (documented.__doc__ or "").strip().splitlines()[0]
+
+
+COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[ArgumentParser], None]]] = {
+    "train": (_train, "Train on a graph, embed its nodes and probe the embedding.", _train_arguments),
+    "eval": (_eval, "Probe the embedding of a finished run again.", _eval_arguments),
+    "ls": (_ls, "List data sets, methods, miners or presets.", _ls_arguments),
+    "show": (_show, "Print a preset with all its options.", _show_arguments),
+}
+
+LISTS: dict[str, Callable[[], list[tuple[str, str]]]] = {
+    "data": _list_data,
+    "methods": _list_methods,
+    "miners": _list_miners,
+    "presets": _list_presets,
+}

@@ -1,0 +1,63 @@
+"""A run beside what it has to beat: features without training, the untrained encoder, the other miners."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from progcl.checkpoint import write_text
+from progcl.config import Config
+from progcl.data import load
+from progcl.errors import InputError
+from progcl.methods.features import propagated, raw
+from progcl.miners import MINERS
+from progcl.probe import Score, probe
+from progcl.train import Training, fit
+
+
+def compare(
+    config: Config, out: Path, resume: bool = False, force: bool = False, data_root: str | None = None
+) -> dict[str, Score]:
+    """Fit `config` in `out`, and the same settings with every other miner below it; score all alike.
+
+    The runs share their first stage, up to epoch E, which no miner changes: each ends with the bits that it would
+    have had alone.
+    """
+    if config.probe.protocol == "none":
+        raise InputError("a comparison needs a protocol", "drop --probe.compare, or name a --probe.protocol")
+    shared = out / "first-stage.safetensors"
+    main = fit(config, out=out, resume=resume, force=force, data_root=data_root, first_stage=shared, progress=True)
+    data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
+    settings = (config.probe.protocol, config.probe.splits, config.probe.seed, True)
+    scores = {
+        "raw features": probe(raw(data), data, *settings),
+        "propagated features (no training)": probe(propagated(data), data, *settings),
+        "untrained encoder": probe(Training(config, data).method.embed(data), data, *settings),
+    }
+    for miner in MINERS:
+        other = replace(config, miner=replace(config.miner, name=miner))
+        folder = out / "compare" / miner
+        result = (
+            main
+            if other == config
+            else fit(other, out=folder, resume=True, data=data, first_stage=shared, progress=True)
+        )
+        if result.score:
+            scores[label(other)] = result.score
+    write_text(out / "comparison.json", json.dumps({name: asdict(score) for name, score in scores.items()}, indent=2))
+    return scores
+
+
+def label(config: Config) -> str:
+    """What a row of the table is called."""
+    base = config.method.name.upper()
+    return f"{base}, no mining" if config.miner.name == "none" else f"{base} + {config.miner.name}"
+
+
+def table(scores: dict[str, Score]) -> str:
+    """Aligned text, one row a method."""
+    first = next(iter(scores.values()))
+    width = max(map(len, scores))
+    head = f"accuracy, mean ± std of {len(first.accuracies)} splits, protocol `{first.protocol}`"
+    return "\n".join([head, *(f"  {name:<{width}}  {score}" for name, score in scores.items())])

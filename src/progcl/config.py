@@ -1,0 +1,317 @@
+"""What a run is made of: frozen dataclasses that are schema, defaults and help text at once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from jsonargparse import ArgumentParser
+
+from progcl.errors import InputError, in_range, pick, suggest
+
+PRESETS = {path.stem: path for path in sorted((Path(__file__).parent / "presets").glob("*.yaml"))}
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The graph.
+
+    Args:
+        name: a name that `progcl ls data` lists
+        normalize: scale each row of the features to sum 1
+        neighbors: digits: neighbours per image
+        nodes: csbm: number of nodes
+        classes: csbm: number of classes
+        degree: csbm: mean degree
+        homophily: csbm: share of edges that stay inside a class
+        features: csbm: number of features
+        signal: csbm: distance of the class means from the origin, in standard deviations of the noise
+        seed: csbm: seed of the graph
+    """
+
+    name: str = "digits"
+    normalize: bool = True
+    neighbors: int | None = None
+    nodes: int | None = None
+    classes: int | None = None
+    degree: float | None = None
+    homophily: float | None = None
+    features: int | None = None
+    signal: float | None = None
+    seed: int | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The options that were given for this one data set."""
+        common = {"name", "normalize"}
+        return {key: value for key, value in asdict(self).items() if key not in common and value is not None}
+
+
+@dataclass(frozen=True)
+class MethodConfig:
+    """The base method and its two views.
+
+    Args:
+        name: a name that `progcl ls methods` lists
+        centrality: gca: what makes a node important
+        drop_edges: share of edges dropped in view 1 and in view 2
+        drop_features: share of feature columns dropped in view 1 and in view 2
+    """
+
+    name: str = "grace"
+    centrality: Literal["degree", "pagerank", "eigenvector"] = "degree"
+    drop_edges: tuple[float, float] = (0.3, 0.4)
+    drop_features: tuple[float, float] = (0.1, 0.2)
+
+    def __post_init__(self) -> None:
+        for name in ("drop_edges", "drop_features"):
+            for rate in getattr(self, name):
+                in_range(f"method.{name}", rate, 0, 1, "a share: 0 keeps everything, 1 drops everything")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The network.
+
+    Args:
+        name: gcn (message passing) or mlp (none)
+        layers: number of layers; all but the last are twice as wide as the embedding
+        hidden: width of the embedding
+        projection: width of the projector's hidden layer
+        activation: after every layer; rrelu is the fixed leaky ReLU that the published settings use
+    """
+
+    name: Literal["gcn", "mlp"] = "gcn"
+    layers: int = 2
+    hidden: int = 128
+    projection: int = 128
+    activation: Literal["relu", "prelu", "rrelu", "elu"] = "relu"
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "projection"):
+            in_range(f"encoder.{name}", getattr(self, name), 1)
+
+
+@dataclass(frozen=True)
+class MinerConfig:
+    """The treatment of negatives; a miner takes the options it has and leaves the others.
+
+    Args:
+        name: a name that `progcl ls miners` lists; none is plain InfoNCE
+        start_epoch: E, the epoch at which the mixture is fitted
+        prior: w_init, initial weight of the false negatives' component
+        iterations: I, steps of EM
+        samples: M', similarities drawn per anchor for the fit
+        variant: paper, or released to do what the authors' code does
+        true_component: what marks the true negatives' component, the smaller mean or the larger weight
+        hardest: progcl-mix: N', negatives to mix
+        synthetic: progcl-mix: m, negatives made per anchor
+    """
+
+    name: str = "progcl-weight"
+    start_epoch: int = 400
+    prior: float = 0.05
+    iterations: int = 10
+    samples: int = 100
+    variant: Literal["paper", "released"] = "paper"
+    true_component: Literal["mean", "weight"] = "mean"
+    hardest: int = 1000
+    synthetic: int = 1000
+
+    def __post_init__(self) -> None:
+        in_range("miner.start_epoch", self.start_epoch, 0)
+        in_range("miner.prior", self.prior, 0.001, 0.999, "the paper uses 0.01 to 0.25")
+        for name in ("iterations", "samples", "hardest", "synthetic"):
+            in_range(f"miner.{name}", getattr(self, name), 1)
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """The contrastive loss.
+
+    Args:
+        tau: temperature
+        block_size: anchors per block; null chooses by the number of nodes. Changes memory, not the result
+    """
+
+    tau: float = 0.4
+    block_size: int | None = None
+
+    def __post_init__(self) -> None:
+        in_range("loss.tau", self.tau, 0.03, 10, "the paper uses 0.2 to 0.4")
+        if self.block_size is not None:
+            in_range("loss.block_size", self.block_size, 1)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The training loop.
+
+    Args:
+        epochs: passes over the graph
+        lr: step size of Adam
+        weight_decay: of Adam
+        seed: of every random draw of the run
+        checkpoint_every: epochs between two checkpoints
+    """
+
+    epochs: int = 500
+    lr: float = 0.01
+    weight_decay: float = 1e-5
+    seed: int = 0
+    checkpoint_every: int = 25
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "checkpoint_every"):
+            in_range(f"train.{name}", getattr(self, name), 1)
+        for name in ("lr", "weight_decay", "seed"):
+            in_range(f"train.{name}", getattr(self, name), 0)
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """The linear evaluation.
+
+    Args:
+        protocol: clean, gca or bgrl; none trains without looking at labels at all
+        splits: random splits (data with public splits uses at most those)
+        seed: of the splits
+        compare: also score features without training, the untrained encoder and the other miners
+    """
+
+    protocol: Literal["clean", "gca", "bgrl", "none"] = "clean"
+    splits: int = 20
+    seed: int = 0
+    compare: bool = False
+
+    def __post_init__(self) -> None:
+        in_range("probe.splits", self.splits, 1)
+        in_range("probe.seed", self.seed, 0)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run.
+
+    Args:
+        data: the graph
+        method: the base method and its two views
+        encoder: the network
+        miner: the treatment of negatives
+        loss: the contrastive loss
+        train: the training loop
+        probe: the linear evaluation
+    """
+
+    data: DataConfig = field(default_factory=DataConfig)
+    method: MethodConfig = field(default_factory=MethodConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    miner: MinerConfig = field(default_factory=MinerConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    probe: ProbeConfig = field(default_factory=ProbeConfig)
+
+
+SECTIONS = tuple(section.name for section in fields(Config))
+
+
+def known_keys() -> list[str]:
+    """Every dotted key, as on the command line."""
+    return [f"{name}.{key}" for name in SECTIONS for key in asdict(getattr(Config(), name))]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Give a parser one dotted flag per key."""
+    parser.add_class_arguments(Config, as_group=True)
+
+
+def given(parsed: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections out of what a parser with `add_options` has parsed."""
+    return {name: parsed[name] for name in SECTIONS if name in parsed}
+
+
+def load_config(source: str = "digits", overrides: Mapping[str, Any] | None = None) -> Config:
+    """A preset, a data set or a YAML file, with changes by dotted key.
+
+    >>> load_config("digits", {"train.epochs": 5, "miner.name": "none"}).train.epochs
+    5
+    """
+    layers = [_read(source), _nest(overrides or {})]
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        _refuse_unknown(layer)
+        for name, section in layer.items():
+            merged.setdefault(name, {}).update(section)
+    parser = ArgumentParser(exit_on_error=False)
+    add_options(parser)
+    try:
+        parsed = parser.instantiate(parser.parse_object(merged))
+    except argparse.ArgumentError as error:
+        raise explain(error) from None
+    return Config(**given(parsed))
+
+
+def explain(error: argparse.ArgumentError) -> InputError:
+    """The parser's complaint as one line and a hint."""
+    text = " ".join(str(error).split())
+    bad = re.search(r'Parser key "([^"]+)": (.*)', text)
+    if bad:
+        expected = re.sub(r"<class '(\w+)'>|typing\.", r"\1", bad.group(2))
+        return InputError(f"`{bad.group(1)}`: {expected}", "`progcl train --help` lists every option with its type")
+    unknown = re.search(r"--([\w.-]+)", text)
+    if "nrecognized" in text and unknown:
+        flags = ["out", "resume", "force", "data-root", *known_keys()]
+        return InputError(f"unknown option `--{unknown.group(1)}`", suggest(unknown.group(1), flags))
+    return InputError(text)
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """Plain lists, numbers and strings, ready for JSON and YAML."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(config)))
+    return plain
+
+
+def to_yaml(config: Config) -> str:
+    """The resolved configuration, one section a block."""
+    return yaml.safe_dump(to_dict(config), sort_keys=False, default_flow_style=None, width=110)
+
+
+def _read(source: str) -> dict[str, Any]:
+    if source not in PRESETS and not source.endswith((".yaml", ".yml")):
+        return {"data": {"name": source}}
+    path = PRESETS.get(source, Path(source))
+    try:
+        content = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"there is no file `{source}`") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"`{source}` is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"`{source}` holds no sections", f"sections: {', '.join(SECTIONS)}")
+    return content
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        section, dot, option = key.partition(".")
+        if dot:
+            nested.setdefault(section, {})[option] = value
+        else:
+            nested[section] = value
+    return nested
+
+
+def _refuse_unknown(layer: Mapping[str, Any]) -> None:
+    for name, section in layer.items():
+        pick({key: key for key in SECTIONS}, name, "section")
+        if not isinstance(section, Mapping):
+            raise InputError(f"section `{name}` needs to hold options (got `{section}`)")
+        for key in section:
+            if f"{name}.{key}" not in known_keys():
+                raise InputError(f"unknown key `{name}.{key}`", suggest(f"{name}.{key}", known_keys()))

@@ -1,0 +1,235 @@
+"""Graphs by name: two that come with the package, and the published ones through PyG's own classes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from sklearn.neighbors import kneighbors_graph
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.datasets import Amazon, CitationFull, Coauthor, Planetoid, WikiCS
+from torch_geometric.transforms import NormalizeFeatures
+from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
+
+from progcl.errors import InputError, in_range, pick, suggest
+
+PATIENCE = 8.0  # seconds to wait for a sign of the network before saying that a file is missing
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a data set contains; an edge is an unordered pair of nodes."""
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+
+    def __str__(self) -> str:
+        return f"{self.nodes} nodes, {self.edges} edges, {self.features} features, {self.classes} classes"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A public data set: the PyG class that reads it, its place under the data root, its published counts."""
+
+    reader: Any
+    folder: str
+    raw: tuple[str, ...]
+    counts: Counts
+    arguments: Mapping[str, Any]
+
+    def open(self, root: Path) -> Data:
+        """Read it, downloading and converting if need be; PyG writes `processed` beside `raw`."""
+        return self.reader(str(root / self.folder), **self.arguments)[0]
+
+    def raw_dir(self, root: Path) -> Path:
+        """Where PyG expects the raw files."""
+        name = self.arguments.get("name")
+        return root / self.folder / (name or "") / "raw"
+
+    def present(self, root: Path) -> bool:
+        """Whether the raw files are there."""
+        return all((self.raw_dir(root) / name).exists() for name in self.raw)
+
+
+def load(name: str, root: str | Path | None = None, normalize: bool = True, **options: Any) -> Data:
+    """A graph by name as PyG `Data` with `x`, `edge_index` and `y`.
+
+    Published data is looked up in `root`, then in the folder that PROGCL_DATA names, then in the user's cache,
+    and downloaded where there is a network.
+    """
+    known: dict[str, Published | Callable[..., Data]] = {**EMBEDDED, **PUBLISHED}
+    entry = pick(known, name, "data set")
+    if isinstance(entry, Published):
+        _refuse_options(name, options, [])
+        data = _load_published(name, entry, root)
+    else:
+        _refuse_options(name, options, list(inspect.signature(entry).parameters))
+        data = entry(**options)
+    return NormalizeFeatures()(data) if normalize else data
+
+
+def counts(data: Data) -> Counts:
+    """Count what is in a graph."""
+    source, target = data.edge_index
+    pairs = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
+    unordered = coalesce(pairs, num_nodes=data.num_nodes).size(1)
+    return Counts(int(data.num_nodes), unordered, data.x.size(1), int(data.y.max()) + 1)
+
+
+def roots(root: str | Path | None = None) -> list[Path]:
+    """Where published data is looked up, first match wins; the first one receives downloads."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "progcl"
+    return [Path(place).expanduser() for place in (root, os.environ.get("PROGCL_DATA"), cache) if place]
+
+
+def digits(neighbors: int = 10) -> Data:
+    """Scikit-learn's 1,797 images of 8x8 pixels, each tied to its nearest neighbours in pixel space."""
+    in_range("data.neighbors", neighbors, 1, 1796)
+    images, labels = load_digits(return_X_y=True)
+    graph = kneighbors_graph(images, neighbors).tocoo()
+    edges = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
+    return Data(
+        x=torch.from_numpy(images / 16).float(),
+        edge_index=to_undirected(edges, num_nodes=len(images)),
+        y=torch.from_numpy(labels).long(),
+    )
+
+
+def csbm(
+    nodes: int = 2000,
+    classes: int = 5,
+    degree: float = 10.0,
+    homophily: float = 0.8,
+    features: int = 32,
+    signal: float = 1.0,
+    seed: int = 0,
+) -> Data:
+    """Contextual stochastic block model: classes, edges that prefer them, and noisy features around class means.
+
+    `degree`·nodes/2 edges are drawn, each with probability `homophily` inside a class and else between two; loops
+    and repeated edges are dropped. Class means have length `signal`, the noise has variance 1 in each feature.
+    """
+    in_range("data.classes", classes, 2)
+    in_range("data.nodes", nodes, 2 * classes, hint="at least two nodes a class")
+    in_range("data.homophily", homophily, 0, 1)
+    in_range("data.degree", degree, 0, nodes - 1)
+    in_range("data.features", features, 1)
+    in_range("data.signal", signal, 0)
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(nodes) % classes
+    edges = _block_model_edges(nodes, classes, round(degree * nodes / 2), homophily, generator)
+    means = torch.nn.functional.normalize(torch.randn(classes, features, generator=generator), dim=1) * signal
+    x = torch.randn(nodes, features, generator=generator).add_(means[labels])
+    return Data(x=x, edge_index=edges, y=labels)
+
+
+def _block_model_edges(nodes: int, classes: int, edges: int, homophily: float, generator: torch.Generator) -> Tensor:
+    """Node i has class i mod classes, so a class's members are an arithmetic progression."""
+    source = torch.randint(0, nodes, (edges,), generator=generator)
+    outside = torch.rand(edges, generator=generator) >= homophily
+    step = torch.randint(1, classes, (edges,), generator=generator) * outside
+    label = (source + step) % classes
+    size = (nodes - label + classes - 1) // classes
+    member = (torch.rand(edges, generator=generator, dtype=torch.float64) * size).long()
+    pairs, _ = remove_self_loops(torch.stack([source, member * classes + label]))
+    both: Tensor = to_undirected(pairs, num_nodes=nodes)
+    return both
+
+
+def _refuse_options(name: str, options: Mapping[str, Any], known: list[str]) -> None:
+    for key in options:
+        if key not in known:
+            hint = suggest(key, known) if known else f"`{name}` is a published data set and has no options"
+            raise InputError(f"data set `{name}` has no option `{key}`", hint)
+
+
+def _load_published(name: str, entry: Published, root: str | Path | None) -> Data:
+    places = roots(root)
+    place = next((place for place in places if entry.present(place)), None)
+    if place is None:
+        place = places[0]
+        reason = _unreachable(entry.reader.url)
+        if reason:
+            raise _missing(name, entry, place, reason)
+    try:
+        data = entry.open(place)
+    except PermissionError as error:
+        hint = "PyG writes `processed` beside `raw`: copy the folder to a writable --data-root"
+        raise InputError(f"cannot write `{error.filename}`", hint) from None
+    except OSError as error:
+        raise _missing(name, entry, place, str(error)) from None
+    found = counts(data)
+    if found != entry.counts:
+        hint = f"another version, or a broken download? remove {entry.raw_dir(place).parent} and try again"
+        raise InputError(f"`{name}` has {found}, published are {entry.counts}", hint)
+    return data
+
+
+def _missing(name: str, entry: Published, place: Path, reason: str) -> InputError:
+    files = ", ".join(file for file in entry.raw if not (entry.raw_dir(place) / file).exists())
+    return InputError(
+        f"data set `{name}` is not here and cannot be downloaded ({reason})",
+        f"put {files} into {entry.raw_dir(place)}, or point --data-root or PROGCL_DATA at a folder that has it",
+    )
+
+
+def _unreachable(url: str) -> str:
+    """Why the server does not answer, or nothing if it does. Name look-ups know no time-out, so a thread waits."""
+    answer = [f"no answer within {PATIENCE:g} s"]
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PATIENCE).close()
+            answer[0] = ""
+        except urllib.error.HTTPError:
+            answer[0] = ""  # it answered
+        except OSError as error:
+            answer[0] = str(getattr(error, "reason", error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return answer[0]
+
+
+def _planetoid(name: str, *numbers: int) -> Published:
+    parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+    files = tuple(f"ind.{name.lower()}.{part}" for part in parts)
+    return Published(Planetoid, "planetoid", files, Counts(*numbers), {"name": name})
+
+
+EMBEDDED: dict[str, Callable[..., Data]] = {"digits": digits, "csbm": csbm}
+
+PUBLISHED: dict[str, Published] = {
+    "photo": Published(
+        Amazon, "amazon", ("amazon_electronics_photo.npz",), Counts(7650, 119081, 745, 8), {"name": "Photo"}
+    ),
+    "computers": Published(
+        Amazon,
+        "amazon",
+        ("amazon_electronics_computers.npz",),
+        Counts(13752, 245861, 767, 10),
+        {"name": "Computers"},
+    ),
+    "cs": Published(Coauthor, "coauthor", ("ms_academic_cs.npz",), Counts(18333, 81894, 6805, 15), {"name": "CS"}),
+    "physics": Published(
+        Coauthor, "coauthor", ("ms_academic_phy.npz",), Counts(34493, 247962, 8415, 5), {"name": "Physics"}
+    ),
+    "wikics": Published(WikiCS, "wikics", ("data.json",), Counts(11701, 216123, 300, 10), {"is_undirected": True}),
+    "cora": _planetoid("Cora", 2708, 5278, 1433, 7),
+    "citeseer": _planetoid("CiteSeer", 3327, 4552, 3703, 6),
+    "pubmed": _planetoid("PubMed", 19717, 44324, 500, 3),
+    "dblp": Published(CitationFull, "citationfull", ("dblp.npz",), Counts(17716, 52867, 1639, 4), {"name": "dblp"}),
+}

@@ -1,0 +1,59 @@
+"""Pictures of what a run has learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from progcl.miners import ProGCL
+
+BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#555555"
+
+
+def draw_mixture(miner: ProGCL, data: Data, path: Path, pairs: int = 1_000_000) -> None:
+    """Similarities of negatives at epoch E, the fitted mixture over them, and p(true | s).
+
+    With labels, true and false negatives are told apart; they are drawn, never used.
+    """
+    s, same_class = _sample(miner, data, pairs)
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    if same_class is None:
+        groups = [(np.ones(len(s), dtype=bool), GREY, "negatives")]
+    else:
+        groups = [(~same_class, BLUE, "true negatives (by label)"), (same_class, ORANGE, "false negatives (by label)")]
+    for members, color, name in groups:
+        number, edges = np.histogram(s[members], 80, (0, 1))
+        axes.stairs(number / len(s) / (edges[1] - edges[0]), edges, fill=True, color=color, alpha=0.35, label=name)
+    grid = np.linspace(0.002, 0.998, 500)
+    for density, color, name in zip(miner.mixture.density(grid), (BLUE, ORANGE), ("true", "false"), strict=True):
+        axes.plot(grid, density, color=color, linewidth=1.8, label=f"fitted: {name}")
+    axes.set(xlabel=f"similarity at epoch {miner.start_epoch}, normalised", ylabel="density", xlim=(0, 1))
+    right = axes.twinx()
+    probability = miner.mixture.posterior(torch.from_numpy(grid)).numpy()
+    right.plot(grid, probability, color=GREY, linestyle="--", linewidth=1.2, label="p(true | s)")
+    right.set(ylim=(0, 1.05), ylabel="p(true | s)")
+    figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
+    for side in (axes, right):
+        side.spines["top"].set_visible(False)
+    with matplotlib.rc_context({"svg.hashsalt": "progcl"}):
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _sample(miner: ProGCL, data: Data, pairs: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+    """Normalised similarities of random inter-view negatives, and whether the two nodes share a class."""
+    generator = torch.Generator().manual_seed(0)
+    own, other = miner.snapshot
+    nodes = len(own)
+    first = torch.randint(0, nodes, (pairs,), generator=generator)
+    second = (first + torch.randint(1, nodes, (pairs,), generator=generator)) % nodes
+    parts = zip(first.split(2**14), second.split(2**14), strict=True)
+    s = miner.normalize(torch.cat([(own[i] * other[j]).sum(dim=1) for i, j in parts])).cpu().numpy()
+    labels = data.get("y")
+    return s, None if labels is None else (labels[first] == labels[second]).cpu().numpy()

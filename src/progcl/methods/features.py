@@ -1,0 +1,28 @@
+"""Embeddings without any training: what a learned one has to beat."""
+
+from __future__ import annotations
+
+import torch
+from sklearn.utils.extmath import randomized_svd
+from torch import Tensor
+from torch_geometric.data import Data
+
+from progcl.encoders import normalized_adjacency, propagate
+
+
+def raw(data: Data) -> Tensor:
+    """The features as they are."""
+    features: Tensor = data.x
+    return features
+
+
+def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
+    """Â^hops · SVD_rank(X): message passing over reduced features."""
+    x: Tensor = data.x
+    if x.size(1) > rank:
+        u, s, _ = randomized_svd(x.numpy(), rank, random_state=0)
+        x = torch.from_numpy(u * s).float()
+    adjacency = normalized_adjacency(data.edge_index, data.num_nodes)
+    for _ in range(hops):
+        x = propagate(x, adjacency)
+    return x

@@ -1,0 +1,83 @@
+"""GRACE and GCA: contrast every node in two views of the graph with all others."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from progcl.augment import adaptive_edge_rates, adaptive_feature_rates, view
+from progcl.config import EncoderConfig, MethodConfig
+from progcl.contrast import InfoNCE
+from progcl.encoders import ENCODERS, Projector
+
+
+class Grace(nn.Module):
+    """Two views with edges and features dropped at random, one encoder, one projector, one contrastive loss.
+
+    Args:
+        data: the graph that will be trained on
+        config: the two views' drop rates
+        encoder: the network's shape
+        criterion: the loss, with its miner
+        generators: `init` for the parameters, `view1` and `view2` for the views
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        config: MethodConfig,
+        encoder: EncoderConfig,
+        criterion: InfoNCE,
+        generators: dict[str, torch.Generator],
+    ) -> None:
+        super().__init__()
+        shape = (data.x.size(1), encoder.hidden, encoder.layers, encoder.activation)
+        self.encoder = ENCODERS[encoder.name](*shape, generators["init"])
+        self.projector = Projector(encoder.hidden, encoder.projection, generators["init"])
+        self.criterion = criterion
+        self.generators = [generators["view1"], generators["view2"]]
+        self.rates = self.drop_rates(data, config)
+
+    def drop_rates(self, data: Data, config: MethodConfig) -> list[tuple[float | Tensor, float | Tensor]]:
+        """Edge and feature drop rates of view 1 and view 2."""
+        return list(zip(config.drop_edges, config.drop_features, strict=True))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pass the epoch on to the loss."""
+        self.criterion.set_epoch(epoch)
+
+    def loss(self, data: Data) -> Tensor:
+        """Draw two views and contrast them."""
+        h1, h2 = (
+            self.projector(self.encoder(view(data, *rates, generator)))
+            for rates, generator in zip(self.rates, self.generators, strict=True)
+        )
+        loss: Tensor = self.criterion(h1, h2)
+        return loss
+
+    def after_step(self) -> None:
+        """Nothing to do after an optimiser's step."""
+
+    @torch.no_grad()
+    def embed(self, data: Data) -> Tensor:
+        """Embeddings [N, hidden] of the whole graph, before the projector."""
+        embeddings: Tensor = self.encoder(data)
+        return embeddings
+
+
+class Gca(Grace):
+    """GRACE with drop rates by importance: unimportant edges and features go first."""
+
+    def drop_rates(self, data: Data, config: MethodConfig) -> list[tuple[float | Tensor, float | Tensor]]:
+        """A rate for every edge and every feature column."""
+        return [
+            (
+                adaptive_edge_rates(data, edges, config.centrality),
+                adaptive_feature_rates(data, features, config.centrality),
+            )
+            for edges, features in zip(config.drop_edges, config.drop_features, strict=True)
+        ]
+
+
+METHODS: dict[str, type[Grace]] = {"grace": Grace, "gca": Gca}

@@ -1,0 +1,284 @@
+"""ProGCL's two ways to use the probability that a negative is a true one (Eq. 10-16 of the paper)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from progcl.contrast import Block, Miner, blocks
+from progcl.errors import InputError, in_range
+from progcl.mixtures import BetaMixture
+
+
+class ProGCL(Miner):
+    """What both schemes share: at epoch E, fit a mixture to inter-view similarities and freeze p(true | s).
+
+    Frozen is a snapshot of the two views' unit vectors, [2, N, d], from which any row of similarities of
+    epoch E, and so of probabilities, can be computed again: nothing of size N x N is kept.
+
+    `variant="paper"` follows Algorithm 1. s is Min-Max normalised by the range of epoch E's inter-view
+    negatives, M' negatives are drawn per anchor, and the second view's anchors use the transposed similarities.
+    `variant="released"` does what the authors' code does: s = (cos+1)/2, one draw of M' columns for all
+    anchors (positives included), the mixture's first component as the true one, p·s frozen instead of p,
+    and the first view's probabilities for both views.
+
+    Args:
+        start_epoch: E; until then the loss is plain InfoNCE
+        prior: w_init, initial weight of the false negatives' component
+        iterations: I, steps of EM
+        samples: M', similarities drawn per anchor
+        variant: `paper` or `released`
+        true_component: the true negatives' component has the smaller `mean` or the larger `weight`
+        seed: of the miner's own random numbers
+    """
+
+    snapshot: Tensor
+    bounds: Tensor
+    fitted: Tensor
+
+    def __init__(
+        self,
+        start_epoch: int = 400,
+        prior: float = 0.05,
+        iterations: int = 10,
+        samples: int = 100,
+        variant: Literal["paper", "released"] = "paper",
+        true_component: Literal["mean", "weight"] = "mean",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        in_range("start_epoch", start_epoch, 0)
+        in_range("samples", samples, 1)
+        if variant not in ("paper", "released"):
+            raise InputError(f"unknown variant `{variant}`", "known: paper, released")
+        self.start_epoch = start_epoch
+        self.samples = samples
+        self.released = variant == "released"
+        rule, min_beta = ("first", 1.01) if self.released else (true_component, None)
+        self.mixture = BetaMixture(prior, iterations, rule, min_beta)  # type: ignore[arg-type]
+        self.generator = torch.Generator().manual_seed(seed)
+        self.steps_without_epoch = 0
+        self.register_buffer("snapshot", torch.empty(0))
+        self.register_buffer("bounds", torch.tensor([-1.0, 1.0], dtype=torch.float64))
+        self.register_buffer("fitted", torch.empty(0, dtype=torch.float64))
+
+    @property
+    def active(self) -> bool:
+        """Whether the mixture is fitted and tells true from false negatives."""
+        return self.fitted.numel() > 0 and not self.mixture.degenerate_
+
+    def prepare(self, z1: Tensor, z2: Tensor) -> None:
+        """Fit the mixture in the first step of epoch E."""
+        self._warn_without_epoch()
+        if (self.epoch or 0) >= self.start_epoch and not self.fitted.numel():
+            self._fit(z1, z2)
+        if self.active and self.snapshot.shape[1:] != z1.shape:
+            then, now = list(self.snapshot.shape[1:]), list(z1.shape)
+            raise InputError(f"the mixture was fitted on embeddings {then}, the loss is called with {now}")
+
+    def normalize(self, sim: Tensor) -> Tensor:
+        """Cosines to [0, 1]."""
+        low, high = self.bounds.tolist()
+        return sim.sub(low).div_(high - low).clamp_(0, 1)
+
+    def frozen(self, rows: Tensor, view: int) -> Tensor:
+        """Normalised inter-view similarities of epoch E, [b, N]."""
+        view = 0 if self.released else view
+        return self.normalize(self.snapshot[view][rows] @ self.snapshot[1 - view].T)
+
+    def score(self, rows: Tensor, view: int, sim: Tensor | None = None) -> Tensor:
+        """p(true | s)·s, the numerator of Eq. 10, [b, N], 0 for the anchor itself.
+
+        p is epoch E's; s is taken from the cosines `sim` if they are given, and is epoch E's if not.
+        """
+        s = self.frozen(rows, view)
+        score = self.mixture.posterior(s).mul_(s if sim is None else self.normalize(sim))
+        score[torch.arange(len(rows), device=rows.device), rows] = 0
+        return score
+
+    def _fit(self, z1: Tensor, z2: Tensor) -> None:
+        self.snapshot = torch.stack([z1, z2]).detach().clone()
+        sample, low, high = self._similarities()
+        if not self.released and high > low:
+            self.bounds = torch.tensor([low, high], dtype=torch.float64)
+        self.mixture.fit(self.normalize(sample.double()).cpu())
+        self.fitted = self.mixture.to_tensor()
+
+    def _similarities(self) -> tuple[Tensor, float, float]:
+        """A sample of the snapshot's inter-view cosines, and the range of all that belong to negatives."""
+        own, other = self.snapshot
+        nodes, device = len(own), own.device
+        shift = torch.randint(1, nodes, (nodes, self.samples), generator=self.generator)
+        columns = torch.randint(0, nodes, (self.samples,), generator=self.generator).to(device)
+        samples, low, high = [], torch.inf, -torch.inf
+        for rows in blocks(nodes):
+            sim = own[rows] @ other.T
+            index = torch.arange(rows.start, rows.stop, device=device)
+            if self.released:
+                samples.append(sim[:, columns])
+            else:
+                samples.append(sim.gather(1, (index[:, None] + shift[rows].to(device)) % nodes))
+            here = torch.arange(len(sim), device=device)
+            sim[here, index] = sim[here, (index + 1) % nodes]  # the positive is not a negative
+            low, high = min(low, sim.min().item()), max(high, sim.max().item())
+        return torch.cat(samples), low, high
+
+    def _warn_without_epoch(self) -> None:
+        if self.epoch is not None or self.start_epoch == 0 or not self.training:
+            return
+        self.steps_without_epoch += 1
+        if self.steps_without_epoch == self.start_epoch + 1:
+            message = f"{self.start_epoch} steps without set_epoch(): the miner stays off. Call it once an epoch"
+            warnings.warn(message, stacklevel=4)
+
+    def get_extra_state(self) -> Tensor:
+        """The random state, so that a checkpoint holds it."""
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the random state back."""
+        self.generator.set_state(state.cpu())
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in ("snapshot", "fitted"):  # sizes are known only after the fit
+            if prefix + name in state_dict:
+                setattr(self, name, torch.empty_like(state_dict[prefix + name]))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if self.fitted.numel():
+            self.mixture.from_tensor(self.fitted)
+
+
+class ProGCLWeight(ProGCL):
+    """Weight each negative by how hard and how probably true it is (ProGCL-weight, Eq. 10-12).
+
+    w(i,k) = p(true | s_ik)·s_ik / (1/(N-1) Σ_{j≠i} p(true | s_ij)·s_ij), for inter- and intra-view negatives.
+    p is frozen at epoch E, s is the present one (`released`: both frozen). No gradient runs through w.
+    An anchor whose weights would all be 0 keeps plain InfoNCE.
+    """
+
+    def weight(self, block: Block) -> Tensor | None:
+        """w(i,k), [b, 1, N]."""
+        if not self.active:
+            return None
+        with torch.no_grad():
+            score = self.score(block.rows, block.view, None if self.released else block.sim[:, 0])
+            mean = score.sum(dim=1, keepdim=True).div_(score.size(1) - 1)
+            score = torch.where(mean > 0, score.div_(mean), 1.0)
+        return score.unsqueeze(1)
+
+
+class ProGCLMix(ProGCL):
+    """Add negatives mixed from the hardest ones, leaning to the probably true (ProGCL-mix, Eq. 13-16).
+
+    ũ_k = α_k v_p + (1-α_k) v_q with α_k = p_ip / (p_ip + p_iq), where p ≠ q are two of the N' inter-view
+    negatives with the largest w of Eq. 10 at epoch E; θ(u_i, ũ_k) is the cosine, so ũ_k counts with unit length.
+    The pairs of ranks are drawn anew in every step and shared by the anchors, whose lists differ.
+    `released`: similarities are mixed instead of vectors, by p·s instead of p, not brought to unit length, along
+    one permutation of the N' (m = N'), which may pair a negative with itself.
+
+    Args:
+        hardest: N', at most N-1
+        synthetic: m (`released`: always N')
+    """
+
+    def __init__(
+        self,
+        start_epoch: int = 400,
+        prior: float = 0.05,
+        iterations: int = 10,
+        samples: int = 100,
+        hardest: int = 1000,
+        synthetic: int = 1000,
+        variant: Literal["paper", "released"] = "paper",
+        true_component: Literal["mean", "weight"] = "mean",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(start_epoch, prior, iterations, samples, variant, true_component, seed)
+        in_range("hardest", hardest, 1)
+        in_range("synthetic", synthetic, 1)
+        self.hardest = hardest
+        self.synthetic = synthetic
+        self.register_buffer("pairs", torch.empty(2, 0, dtype=torch.long), persistent=False)
+        self.lists: list[tuple[Tensor, Tensor]] = []
+
+    def prepare(self, z1: Tensor, z2: Tensor) -> None:
+        """Fit and rank once, then draw this step's pairs of ranks."""
+        super().prepare(z1, z2)
+        if not self.active:
+            return
+        if not self.lists:
+            self.lists = [self._rank(view) for view in (0, 1)[: 1 if self.released else 2]]
+        self.pairs = self._draw_pairs(self.lists[0][0].size(1)).to(z1.device)
+
+    def extra(self, block: Block) -> Tensor | None:
+        """θ(u_i, ũ_k), [b, m]."""
+        if not self.active:
+            return None
+        columns, strength = (part[block.rows] for part in self.lists[0 if self.released else block.view])
+        first, second = (columns[:, ranks].long() for ranks in self.pairs)
+        lean, rest = (strength[:, ranks] for ranks in self.pairs)
+        alpha = torch.where(lean + rest > 0, lean / (lean + rest), 0.5)
+        sim = block.sim[:, 0]
+        mixed = alpha * sim.gather(1, first) + (1 - alpha) * sim.gather(1, second)
+        if self.released:
+            return mixed
+        cosine: Tensor = _PairCosines.apply(block.banks[0], first, second)  # type: ignore[no-untyped-call]
+        squared = alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * cosine
+        return mixed * squared.clamp_min(1e-12).rsqrt()
+
+    def _rank(self, view: int) -> tuple[Tensor, Tensor]:
+        """Columns [N, N'] of the hardest negatives, and what they are mixed by: p (`released`: p·s)."""
+        nodes = self.snapshot.size(1)
+        count = min(self.hardest, nodes - 1)
+        columns, strength = [], []
+        for part in blocks(nodes):
+            rows = torch.arange(part.start, part.stop, device=self.snapshot.device)
+            score, top = self.score(rows, view).topk(count, dim=1)
+            columns.append(top.int())
+            p = self.mixture.posterior(self.frozen(rows, view).gather(1, top))
+            strength.append(score if self.released else p)
+        return torch.cat(columns), torch.cat(strength)
+
+    def _draw_pairs(self, count: int) -> Tensor:
+        if self.released:
+            return torch.stack([torch.arange(count), torch.randperm(count, generator=self.generator)])
+        first = torch.randint(0, count, (self.synthetic,), generator=self.generator)
+        other = torch.randint(1, max(count, 2), (self.synthetic,), generator=self.generator)
+        return torch.stack([first, (first + other) % count])
+
+
+class _PairCosines(torch.autograd.Function):
+    """z_p·z_q for index pairs [b, m], in pieces that stay in the cache: [b, m, d] is never alive."""
+
+    PIECE = 2**11
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        ctx.save_for_backward(z, first, second)
+        pieces = zip(*(part.flatten().split(_PairCosines.PIECE) for part in (first, second)), strict=True)
+        cosines = [z.index_select(0, p).mul_(z.index_select(0, q)).sum(dim=1) for p, q in pieces]
+        return torch.cat(cosines).view_as(first)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        """Row p gets Σ g·z_q and row q gets Σ g·z_p: a bag of weighted rows for every node."""
+        z, first, second = ctx.saved_tensors
+        target = torch.cat([first.flatten(), second.flatten()])
+        source = torch.cat([second.flatten(), first.flatten()])
+        order = target.int().argsort()
+        starts = torch.bincount(target, minlength=len(z)).cumsum(0).roll(1)
+        starts[0] = 0
+        weight = grads[0].flatten().repeat(2)[order]
+        return embedding_bag(source[order], z, starts, mode="sum", per_sample_weights=weight), None, None
+
+
+MINERS: dict[str, Callable[..., Miner]] = {
+    "none": Miner,
+    "progcl-weight": ProGCLWeight,
+    "progcl-mix": ProGCLMix,
+}

@@ -1,0 +1,304 @@
+"""fit(config): one training loop, that can be stopped anywhere and goes on with the same bits."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from torch import Tensor
+from torch_geometric.data import Data
+
+from progcl import checkpoint
+from progcl.config import Config, to_dict, to_yaml
+from progcl.contrast import InfoNCE, Miner
+from progcl.data import load
+from progcl.errors import InputError, pick
+from progcl.figures import draw_mixture
+from progcl.methods.grace import METHODS, Grace
+from progcl.miners import MINERS, ProGCL
+from progcl.probe import Score, probe
+from progcl.progress import bar
+
+GENERATORS = ("init", "view1", "view2")
+PACKAGES = ("progcl", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One epoch; `mixture` is there once, at the epoch that fitted it."""
+
+    epoch: int
+    loss: float
+    seconds: float
+    peak_mb: float | None
+    mixture: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives: embeddings [N, hidden], the loss of every epoch, the probe's score if there was one."""
+
+    config: Config
+    embeddings: Tensor
+    losses: list[float]
+    score: Score | None
+    mixture: dict[str, Any] | None
+    seconds: dict[str, float]
+
+    def to_json(self) -> str:
+        """What `result.json` holds: equal for equal seeds and versions, but for `seconds`."""
+        content = {
+            "config": to_dict(self.config),
+            "seed": self.config.train.seed,
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            "loss": self.losses[-1],
+            "mixture": self.mixture,
+            "score": self.score and {"mean": self.score.mean, "std": self.score.std, **asdict(self.score)},
+            "seconds": self.seconds,
+        }
+        return json.dumps(content, indent=2) + "\n"
+
+
+class Training:
+    """The state of a run: method, optimiser, named random generators, epochs done."""
+
+    def __init__(self, config: Config, data: Data) -> None:
+        seed = config.train.seed
+        self.data = data
+        self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
+        self.miner = make_miner(config)
+        criterion = InfoNCE(config.loss.tau, self.miner, config.loss.block_size)
+        method = pick(METHODS, config.method.name, "method")
+        self.method: Grace = method(data, config.method, config.encoder, criterion, self.generators)
+        parameters = self.method.parameters()
+        self.optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
+        self.records: list[Record] = []
+
+    def run(self, epochs: int) -> Iterator[Record]:
+        """Train until `epochs` epochs are done."""
+        for epoch in range(len(self.records) + 1, epochs + 1):
+            start, known = time.perf_counter(), mixture_facts(self.miner)
+            self.method.set_epoch(epoch)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.method.loss(self.data)
+            loss.backward()
+            self.optimizer.step()
+            self.method.after_step()
+            if not loss.isfinite():
+                raise InputError(f"the loss of epoch {epoch} is {loss.item()}", "try a smaller --train.lr")
+            fitted = mixture_facts(self.miner) if known is None else None
+            self.records.append(Record(epoch, loss.item(), time.perf_counter() - start, peak_mb(), fitted))
+            yield self.records[-1]
+
+    def state(self) -> checkpoint.State:
+        """Everything the rest of the run depends on."""
+        tensors = {f"method.{name}": value for name, value in self.method.state_dict().items()}
+        for index, slots in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
+        tensors |= {f"generator.{name}": made.get_state() for name, made in self.generators.items()}
+        return tensors, {"records": [asdict(record) for record in self.records]}
+
+    def restore(self, state: checkpoint.State, miner: bool = True) -> None:
+        """Take a state back; without its miner's part, it is the start of a run with another miner."""
+        tensors, values = state
+        method = _below("method.", tensors)
+        own = "criterion.miner."
+        if not miner:
+            kept = {name: value for name, value in self.method.state_dict().items() if name.startswith(own)}
+            method = {name: value for name, value in method.items() if not name.startswith(own)} | kept
+        self.method.load_state_dict(method)
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, value in _below("optimizer.", tensors).items():
+            index, _, slot = name.partition(".")
+            slots.setdefault(int(index), {})[slot] = value
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
+        for name, value in _below("generator.", tensors).items():
+            self.generators[name].set_state(value)
+        self.records = [Record(**values) for values in values["records"]]
+
+
+def fit(
+    config: Config,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    data: Data | None = None,
+    data_root: str | Path | None = None,
+    first_stage: Path | None = None,
+    progress: bool = False,
+    on_epoch: Callable[[Record], None] | None = None,
+) -> Result:
+    """Train, embed all nodes, probe.
+
+    Args:
+        config: what to do; `load_config("photo", {"train.epochs": 500})` makes one
+        out: folder for config.yaml, log.jsonl, checkpoint.safetensors, embeddings.npz, mixture.svg, result.json
+        resume: go on from the checkpoint in `out`; the result has the same bits as an undisturbed run
+        force: overwrite what is in `out`
+        data: a PyG graph to use instead of the one that `config.data` names
+        data_root: where published data is looked up
+        first_stage: a file that runs differing only in the miner share: the state before epoch E is read
+            from it, or written to it if it is not there
+        progress: show a bar on stderr
+        on_epoch: called with every epoch's record
+    """
+    if data is None:
+        data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
+    training = Training(config, data)
+    folder = _open_folder(Path(out), config, resume, force) if out else None
+    _start(training, folder, first_stage)
+    if folder and progress:
+        print(f"run folder: {folder}", file=sys.stderr)
+    name = f"{config.data.name} {config.method.name} {config.miner.name}"
+    epochs = bar(progress, desc=name, total=config.train.epochs, initial=len(training.records), unit="epoch")
+    for record in training.run(config.train.epochs):
+        epochs.set_postfix(loss=f"{record.loss:.4f}", refresh=False)
+        epochs.update()
+        if folder:
+            _keep(folder, training, record, config)
+        if first_stage and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
+            checkpoint.save(first_stage, training.state())
+        if on_epoch:
+            on_epoch(record)
+    epochs.close()
+    return _finish(training, config, folder, progress)
+
+
+def make_miner(config: Config) -> Miner:
+    """The miner by its name, with those of the options that it has."""
+    make = pick(MINERS, config.miner.name, "miner")
+    options = {**asdict(config.miner), "seed": derived_seed(config.train.seed, "miner")}
+    accepted = inspect.signature(make).parameters
+    return make(**{name: value for name, value in options.items() if name in accepted})
+
+
+def derived_seed(seed: int, name: str) -> int:
+    """A seed of its own for every named generator."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:7], "big")
+
+
+def mixture_facts(miner: Miner) -> dict[str, Any] | None:
+    """The fitted mixture in plain numbers, true negatives first; None before the fit and for other miners."""
+    if not isinstance(miner, ProGCL) or not miner.fitted.numel():
+        return None
+    mixture = miner.mixture
+    return {
+        "alpha": mixture.alpha_.tolist(),
+        "beta": mixture.beta_.tolist(),
+        "weight": mixture.weight_.tolist(),
+        "gain": mixture.gain_,
+        "degenerate": mixture.degenerate_,
+        "range": miner.bounds.tolist(),
+    }
+
+
+def peak_mb() -> float | None:
+    """The process's largest resident memory so far, in megabytes, where the system tells it."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _open_folder(folder: Path, config: Config, resume: bool, force: bool) -> Path:
+    """Create it, or check that what is in it may be continued or overwritten."""
+    saved = folder / "config.yaml"
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"`{folder}` is a file", "give --out a folder")
+    if resume and saved.exists():
+        _refuse_changes(yaml.safe_load(saved.read_text()), to_dict(config))
+    elif saved.exists() and not force:
+        raise InputError(
+            f"`{folder}` holds a run already",
+            "go on with --resume, overwrite with --force, or choose another --out",
+        )
+    elif folder.exists() and any(folder.iterdir()) and not saved.exists():
+        raise InputError(f"`{folder}` is not empty and holds no run", "choose another --out")
+    elif saved.exists():
+        shutil.rmtree(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot create `{folder}`: {error.strerror}") from None
+    checkpoint.write_text(saved, to_yaml(config))
+    return folder
+
+
+def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """A resumed run may become longer and be probed otherwise; anything else would make it another run."""
+    free = {"train.epochs", "train.checkpoint_every", "loss.block_size"}
+    for section in (name for name in now if name != "probe"):
+        for key, value in now[section].items():
+            old = before.get(section, {}).get(key)
+            if old != value and f"{section}.{key}" not in free:
+                message = f"the run to resume has `{section}.{key}` = {old}, not {value}"
+                raise InputError(message, "resume with the same options, or choose another --out")
+
+
+def _start(training: Training, folder: Path | None, first_stage: Path | None) -> None:
+    """Restore the newest state there is, and bring the log to it."""
+    if folder and (folder / "checkpoint.safetensors").exists():
+        training.restore(checkpoint.load(folder / "checkpoint.safetensors"))
+    elif first_stage and first_stage.exists():
+        training.restore(checkpoint.load(first_stage), miner=False)
+    if folder:
+        checkpoint.write_text(folder / "log.jsonl", "".join(map(_line, training.records)))
+
+
+def _keep(folder: Path, training: Training, record: Record, config: Config) -> None:
+    """Log every epoch, and save a checkpoint at the intervals that the configuration sets."""
+    with (folder / "log.jsonl").open("a") as log:
+        log.write(_line(record))
+    if record.epoch % config.train.checkpoint_every == 0 or record.epoch == config.train.epochs:
+        checkpoint.save(folder / "checkpoint.safetensors", training.state())
+
+
+def _line(record: Record) -> str:
+    return json.dumps({key: value for key, value in asdict(record).items() if value is not None}) + "\n"
+
+
+def _finish(training: Training, config: Config, folder: Path | None, progress: bool) -> Result:
+    """Embed, probe, and write what the run gives."""
+    embeddings = training.method.embed(training.data)
+    start = time.perf_counter()
+    score = None
+    if config.probe.protocol != "none":
+        options = (config.probe.protocol, config.probe.splits, config.probe.seed, progress)
+        score = probe(embeddings, training.data, *options)
+    seconds = {
+        "train": sum(record.seconds for record in training.records),
+        "probe": time.perf_counter() - start,
+    }
+    losses = [record.loss for record in training.records]
+    result = Result(config, embeddings, losses, score, mixture_facts(training.miner), seconds)
+    if folder:
+        checkpoint.replace(folder / "embeddings.npz", lambda part: _save_embeddings(part, embeddings))
+        if isinstance(training.miner, ProGCL) and training.miner.active:
+            draw_mixture(training.miner, training.data, folder / "mixture.svg")
+        checkpoint.write_text(folder / "result.json", result.to_json())
+    return result
+
+
+def _save_embeddings(path: Path, embeddings: Tensor) -> None:
+    with path.open("wb") as file:
+        np.savez(file, embeddings=embeddings.numpy())

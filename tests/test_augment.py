@@ -1,0 +1,94 @@
+import math
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from progcl.augment import CAP, adaptive_edge_rates, adaptive_feature_rates, view
+from progcl.centrality import CENTRALITIES, degree
+from progcl.data import csbm
+
+DATA = csbm(nodes=2000, degree=10.0, features=400)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(("edges", "features"), [(0.3, 0.1), (0.6, 0.4), (0.0, 0.0), (1.0, 1.0)])
+def test_rates_are_kept_within_binomial_bounds(edges: float, features: float) -> None:
+    cut = view(DATA, edges, features, seeded())
+    dropped = DATA.edge_index.size(1) - cut.edge_index.size(1)
+    assert_binomial(dropped, DATA.edge_index.size(1), edges)
+    assert_binomial(int((cut.x == 0).all(dim=0).sum()), 400, features)
+
+
+def assert_binomial(successes: int, trials: int, rate: float) -> None:
+    """Within five standard deviations."""
+    assert abs(successes - trials * rate) <= 5 * math.sqrt(trials * rate * (1 - rate))
+
+
+def test_a_column_goes_for_all_nodes_and_the_rest_stays() -> None:
+    cut = view(DATA, 0.5, 0.5, seeded())
+    kept = (cut.x != 0).any(dim=0)
+    assert torch.equal(cut.x[:, kept], DATA.x[:, kept])
+    assert (cut.x[:, ~kept] == 0).all()
+    assert DATA.x.ne(0).all()  # the input is left alone
+
+
+def test_directions_of_an_edge_are_dropped_independently() -> None:
+    cut = view(DATA, 0.5, 0.0, seeded())
+    left = {tuple(edge) for edge in cut.edge_index.T.tolist()}
+    single = sum((target, source) not in left for source, target in left)
+    assert_binomial(single, len(left), 0.5)
+    assert left <= {tuple(edge) for edge in DATA.edge_index.T.tolist()}
+
+
+def test_views_repeat_with_their_generator_and_differ_without() -> None:
+    first, again, other = (view(DATA, 0.5, 0.5, seeded(seed)) for seed in (0, 0, 1))
+    assert torch.equal(first.edge_index, again.edge_index)
+    assert torch.equal(first.x, again.x)
+    assert first.edge_index.shape != other.edge_index.shape or not torch.equal(first.edge_index, other.edge_index)
+
+
+def test_edge_rates_are_gcas_formula() -> None:
+    rates = adaptive_edge_rates(DATA, 0.3, "degree")
+    log_degree = [math.log(value) for value in degree(DATA).tolist()]
+    scores = [log_degree[sink] for sink in DATA.edge_index[1].tolist()]
+    top, mean = max(scores), sum(scores) / len(scores)
+    expected = [min(0.3 * (top - score) / (top - mean), 0.7) for score in scores]
+    assert rates.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_feature_rates_are_gcas_formula_for_sparse_features() -> None:
+    x = (torch.rand(2000, 30, generator=seeded()) < torch.linspace(0.02, 0.5, 30)).float()
+    data = Data(x=x, edge_index=DATA.edge_index)
+    central = degree(data)
+    scores = [
+        math.log(sum(c for used, c in zip(column, central.tolist(), strict=True) if used)) for column in x.T.tolist()
+    ]
+    top, mean = max(scores), sum(scores) / len(scores)
+    expected = [min(0.2 * (top - score) / (top - mean), 0.7) for score in scores]
+    assert adaptive_feature_rates(data, 0.2, "degree").tolist() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("centrality", CENTRALITIES)
+def test_adaptive_rates_are_probabilities_around_the_rate(centrality: str) -> None:
+    for rates in (adaptive_edge_rates(DATA, 0.4, centrality), adaptive_feature_rates(DATA, 0.4, centrality)):
+        assert (rates >= 0).all()
+        assert (rates <= CAP).all()
+        assert 0.25 < rates.mean() <= 0.4 + 1e-4
+
+
+def test_adaptive_views_keep_the_important() -> None:
+    rates = adaptive_edge_rates(DATA, 0.5, "degree")
+    kept = view(DATA, rates, 0.0, seeded())
+    central = degree(DATA)
+    assert central[kept.edge_index[1]].mean() > central[DATA.edge_index[1]].mean()
+
+
+def test_equal_importance_and_unused_columns_are_no_trouble() -> None:
+    ring = torch.stack([torch.arange(6), (torch.arange(6) + 1) % 6])
+    data = Data(x=torch.tensor([[1.0, 0.0, 1.0]] * 6), edge_index=torch.cat([ring, ring.flip(0)], dim=1))
+    assert adaptive_edge_rates(data, 0.3, "degree").tolist() == pytest.approx([0.3] * 12)
+    assert adaptive_feature_rates(data, 0.3, "degree").isfinite().all()

@@ -1,0 +1,145 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from progcl import cli
+from progcl.cli import main
+from progcl.config import PRESETS
+from test_train import SMALL
+
+FLAGS = [f"--{key}={value}" for key, value in SMALL.items()]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """What a command with bad input says on stderr; it prints nothing else and exits with 2."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(argv))
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+    return err
+
+
+def test_train_then_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(tmp_path / "run")
+    main(["train", "csbm", "--out", run, *FLAGS])
+    trained = capsys.readouterr().out
+    assert "protocol `clean`" in trained
+    assert "GRACE + progcl-weight" in trained
+    main(["eval", run])
+    assert capsys.readouterr().out == trained
+    main(["eval", run, "--protocol", "bgrl", "--splits", "1"])
+    assert "1 splits, protocol `bgrl`" in capsys.readouterr().out
+
+
+def test_train_shows_progress_on_stderr_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--miner.name", "none"])
+    out, err = capsys.readouterr()
+    assert "epoch" not in out
+    assert "12/12" in err
+    assert "loss=" in err
+
+
+def test_train_prints_the_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--probe.compare", "true"])
+    out = capsys.readouterr().out
+    for row in ("raw features", "untrained encoder", "GRACE, no mining", "GRACE + progcl-mix"):
+        assert row in out
+
+
+def test_runs_without_out_go_to_fresh_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        main(["train", "csbm", *FLAGS, "--probe.protocol", "none"])
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"csbm", "csbm-2"}
+    assert capsys.readouterr().out == ""
+
+
+def test_resume_and_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS]
+    main(run)
+    first = capsys.readouterr().out
+    for how in ("--resume", "--force"):
+        main([*run, how])
+        assert capsys.readouterr().out == first
+    assert "--resume" in refused(capsys, *run)
+
+
+@pytest.mark.parametrize("what", ["data", "methods", "miners", "presets"])
+def test_ls(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["ls", what])
+    out = capsys.readouterr().out
+    expected = {"data": "photo", "methods": "gca", "miners": "progcl-mix", "presets": "gca-photo"}
+    assert expected[what] in out
+    assert all(len(line.split(maxsplit=1)) == 2 for line in out.splitlines())
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_show(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["show", preset])
+    assert "start_epoch:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["train", "--help"], ["eval", "--help"], ["ls", "--help"], ["--version"]])
+def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert not stop.value.code
+    assert capsys.readouterr().out
+
+
+def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    assert "usage: progcl" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["train", "digits", "--train.epoch", "5"], "did you mean `train.epochs`?"),
+        (["train", "digits", "--train.epochs", "x"], "`train.epochs`"),
+        (["train", "digits", "--train.epochs", "0"], "at least 1"),
+        (["train", "digits", "--loss.tau", "0"], "the paper uses 0.2 to 0.4"),
+        (["train", "digits", "--miner.name", "progcl-wait"], "did you mean `progcl-weight`?"),
+        (["train", "digits", "--method.name", "gcaa"], "did you mean `gca`?"),
+        (["train", "fotos"], "did you mean `photo`?"),
+        (["train", "absent.yaml"], "there is no file"),
+        (["train", "digits", "--data.nodes", "5"], "no option `nodes`"),
+        (["train", "digits", "--resume"], "--resume needs --out"),
+        (["train"], "source"),
+        (["tarin", "digits"], "tarin"),
+        (["ls", "models"], "models"),
+        (["show", "fotos"], "did you mean `photo`?"),
+        (["eval", "nowhere"], "holds no finished run"),
+    ],
+)
+def test_bad_input(
+    argv: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(capsys, *argv)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(argv: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert stop.value.code == 130
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_python_m_progcl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import runpy
+
+    monkeypatch.setattr(sys, "argv", ["progcl", "ls", "presets"])
+    runpy.run_module("progcl", run_name="__main__")
+    assert "photo" in capsys.readouterr().out

@@ -1,0 +1,37 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from progcl import InputError, fit
+from progcl.compare import compare, label, table
+from progcl.miners import MINERS
+from progcl.probe import Score
+from test_train import small
+
+
+def test_every_row_is_what_a_run_alone_would_give(tmp_path: Path) -> None:
+    config = small(probe__compare=True)
+    scores = compare(config, tmp_path / "run")
+    assert list(scores)[:3] == ["raw features", "propagated features (no training)", "untrained encoder"]
+    assert len(scores) == 3 + len(MINERS)
+    for miner in MINERS:
+        alone = small(miner__name=miner)
+        assert scores[label(alone)] == fit(alone).score
+    stored = json.loads((tmp_path / "run" / "comparison.json").read_text())
+    assert stored[label(config)]["accuracies"] == list(scores[label(config)].accuracies)
+    assert compare(config, tmp_path / "run", resume=True) == scores
+
+
+def test_a_table_names_its_protocol() -> None:
+    text = table({"short": Score("clean", (90.0, 92.0)), "a longer name": Score("clean", (50.0, 50.0))})
+    assert text.splitlines() == [
+        "accuracy, mean ± std of 2 splits, protocol `clean`",
+        "  short          91.00 ± 1.00",
+        "  a longer name  50.00 ± 0.00",
+    ]
+
+
+def test_a_comparison_needs_a_protocol(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs a protocol"):
+        compare(small(probe__protocol="none"), tmp_path / "run")

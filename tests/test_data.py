@@ -1,0 +1,168 @@
+import dataclasses
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from torch_geometric.utils import contains_self_loops, is_undirected
+
+from progcl import InputError
+from progcl import data as module
+from progcl.data import PUBLISHED, Counts, counts, csbm, load, roots
+from progcl.probe import make_splits
+from shared import PLACES, copied
+
+
+def test_digits() -> None:
+    data = load("digits")
+    found = counts(data)
+    assert (found.nodes, found.features, found.classes) == (1797, 64, 10)
+    assert is_undirected(data.edge_index)
+    assert torch.bincount(data.edge_index[0]).min() >= 10
+    torch.testing.assert_close(data.x.sum(dim=1), torch.ones(1797))
+    assert load("digits", normalize=False).x.max() == 1
+    assert counts(load("digits", neighbors=4)).edges < found.edges
+
+
+@pytest.mark.parametrize("homophily", [0.0, 0.3, 0.9])
+def test_csbm_has_the_asked_degree_homophily_and_signal(homophily: float) -> None:
+    data = csbm(nodes=5000, classes=4, degree=12, homophily=homophily, features=8, signal=3.0, seed=1)
+    source, target = data.edge_index
+    assert not contains_self_loops(data.edge_index)
+    assert is_undirected(data.edge_index)
+    assert len(source) / 5000 == pytest.approx(12, rel=0.03)
+    assert (data.y[source] == data.y[target]).float().mean().item() == pytest.approx(homophily, abs=0.02)
+    means = torch.stack([data.x[data.y == label].mean(dim=0) for label in range(4)])
+    assert means.norm(dim=1).tolist() == pytest.approx([3.0] * 4, rel=0.1)
+
+
+def test_csbm_repeats_with_its_seed() -> None:
+    first, again, other = (csbm(nodes=50, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(first.edge_index, again.edge_index)
+    assert torch.equal(first.x, again.x)
+    assert not torch.equal(first.x, other.x)
+
+
+def test_csbm_of_uneven_classes_reaches_every_node() -> None:
+    data = csbm(nodes=11, classes=4, degree=10, homophily=0.5, seed=0)
+    assert set(data.edge_index.flatten().tolist()) == set(range(11))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"homophily": 1.5}, {"classes": 1}, {"nodes": 3}, {"degree": -1}, {"features": 0}, {"signal": -1}],
+)
+def test_csbm_refuses_impossible_options(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        csbm(**options)
+
+
+def test_unknown_names_and_options() -> None:
+    with pytest.raises(InputError, match="did you mean `photo`"):
+        load("foto")
+    with pytest.raises(InputError, match="no option `nodes`"):
+        load("digits", nodes=5)
+    with pytest.raises(InputError, match="has no options"):
+        load("photo", nodes=5)
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_published_data_has_its_published_counts(name: str, tmp_path: Path) -> None:
+    data = load(name, copied(name, tmp_path))
+    assert counts(data) == PUBLISHED[name].counts
+    assert data.x.sum(dim=1).max().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_absent_and_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_unreachable", lambda url: "no network")
+    with pytest.raises(InputError, match="not here and cannot be downloaded") as error:
+        load("photo", tmp_path)
+    assert "amazon_electronics_photo.npz" in error.value.hint
+    assert str(tmp_path / "amazon" / "Photo" / "raw") in error.value.hint
+
+
+def test_an_address_that_does_not_answer_is_reported() -> None:
+    assert module._unreachable("http://127.0.0.1:9/")
+
+
+def test_places_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROGCL_DATA", "/somewhere")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert roots("/here") == [Path("/here"), Path("/somewhere"), tmp_path / "progcl"]
+
+
+def small_npz(path: Path) -> None:
+    """A graph of six nodes in the layout of the Amazon, Coauthor and CitationFull files."""
+    path.parent.mkdir(parents=True)
+    adjacency = scipy.sparse.csr_matrix(np.eye(6, k=1) + np.eye(6, k=-1))
+    features = scipy.sparse.csr_matrix(np.eye(6))
+    parts = {
+        f"{prefix}_{key}": getattr(matrix, key)
+        for prefix, matrix in (("adj", adjacency), ("attr", features))
+        for key in ("data", "indices", "indptr", "shape")
+    }
+    np.savez(path, labels=np.arange(6) % 2, **parts)
+
+
+def small_wikics(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    masks = [[bool((node + split) % 3 == 0) for node in range(6)] for split in range(20)]
+    content = {
+        "features": np.eye(6).tolist(),
+        "labels": [0, 1] * 3,
+        "links": [[1], [2], [3], [4], [5], []],
+        "train_masks": masks,
+        "val_masks": masks,
+        "stopping_masks": masks,
+        "test_mask": [False] * 5 + [True],
+    }
+    path.write_text(json.dumps(content))
+
+
+def small_planetoid(path: Path, n: int = 530) -> None:
+    """A path of 530 nodes: PyG takes 500 of them for validation."""
+    path.parent.mkdir(parents=True)
+    name = path.name.split(".")[1]
+    x = scipy.sparse.csr_matrix(np.eye(6)[np.arange(n) % 6])
+    onehot = np.eye(2)[np.arange(n) % 2]
+    parts = {
+        "x": x[:9],
+        "tx": x[-2:],
+        "allx": x[:-2],
+        "y": onehot[:9],
+        "ty": onehot[-2:],
+        "ally": onehot[:-2],
+    }
+    for key, value in {**parts, "graph": {i: [j for j in (i - 1, i + 1) if 0 <= j < n] for i in range(n)}}.items():
+        (path.parent / f"ind.{name}.{key}").write_bytes(pickle.dumps(value))
+    (path.parent / f"ind.{name}.test.index").write_text(f"{n - 2}\n{n - 1}\n")
+
+
+WRITERS = {
+    "wikics": small_wikics,
+    "cora": small_planetoid,
+    "citeseer": small_planetoid,
+    "pubmed": small_planetoid,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_small_files_in_the_raw_formats(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every loader reads its raw format from the folder that the error message names, and downloads nothing."""
+    entry = PUBLISHED[name]
+    WRITERS.get(name, small_npz)(entry.raw_dir(tmp_path) / entry.raw[0])
+    small = Counts(530, 529, 6, 2) if WRITERS.get(name) is small_planetoid else Counts(6, 5, 6, 2)
+    with pytest.raises(InputError, match=f"has {small}, published are"):
+        load(name, tmp_path)
+    monkeypatch.setitem(PUBLISHED, name, dataclasses.replace(entry, counts=small))
+    data = load(name, tmp_path)
+    assert is_undirected(data.edge_index)
+    if name == "wikics":
+        splits = make_splits(data, 20)
+        assert len(splits) == 20
+        assert list(splits[1].train) == [2, 5]
+        assert list(splits[1].test) == [5]

@@ -1,0 +1,23 @@
+import torch
+
+from progcl.data import csbm
+from progcl.encoders import normalized_adjacency
+from progcl.methods.features import propagated, raw
+
+DATA = csbm(nodes=60, features=20)
+
+
+def test_raw_features_are_left_alone() -> None:
+    assert raw(DATA) is DATA.x
+
+
+def test_propagated_features_are_two_steps_of_message_passing() -> None:
+    dense = normalized_adjacency(DATA.edge_index, 60).matrix.to_dense()
+    torch.testing.assert_close(propagated(DATA), dense @ dense @ DATA.x)
+
+
+def test_wide_features_are_reduced_first() -> None:
+    reduced = propagated(DATA, rank=5, hops=0)
+    assert reduced.shape == (60, 5)
+    best = torch.linalg.svdvals(DATA.x)[:5]
+    torch.testing.assert_close(torch.linalg.svdvals(reduced), best, rtol=1e-3, atol=1e-3)

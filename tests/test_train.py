@@ -1,0 +1,204 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from progcl import Config, InputError, fit, load_config
+from progcl.data import csbm
+from progcl.miners import MINERS
+from progcl.train import Record, Training, derived_seed
+
+SMALL: dict[str, Any] = {
+    "data.nodes": 150,
+    "data.degree": 20,
+    "data.homophily": 0.95,
+    "data.signal": 3,
+    "train.epochs": 12,
+    "train.checkpoint_every": 5,
+    "miner.start_epoch": 6,
+    "miner.hardest": 10,
+    "miner.synthetic": 10,
+    "encoder.hidden": 16,
+    "probe.splits": 2,
+}
+
+
+def small(**changes: Any) -> Config:
+    return load_config("csbm", {**SMALL, **{key.replace("__", "."): value for key, value in changes.items()}})
+
+
+def content(folder: Path) -> dict[str, Any]:
+    """result.json but for what a clock measured."""
+    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    assert set(result.pop("seconds")) == {"train", "probe"}
+    return result
+
+
+def embeddings(folder: Path) -> Any:
+    with np.load(folder / "embeddings.npz") as file:
+        return file["embeddings"]
+
+
+@pytest.mark.parametrize("miner", MINERS)
+@pytest.mark.parametrize("method", ["grace", "gca"])
+def test_same_seed_same_bits(miner: str, method: str, tmp_path: Path) -> None:
+    config = small(miner__name=miner, method__name=method)
+    first, again = fit(config, out=tmp_path / "a"), fit(config, out=tmp_path / "b")
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+    assert torch.equal(first.embeddings, again.embeddings)
+    other = fit(replace(config, train=replace(config.train, seed=1)))
+    assert not torch.equal(first.embeddings, other.embeddings)
+
+
+def test_a_run_folder_holds_everything(tmp_path: Path) -> None:
+    result = fit(small(), out=tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.yaml",
+        "log.jsonl",
+        "checkpoint.safetensors",
+        "embeddings.npz",
+        "mixture.svg",
+        "result.json",
+    }
+    assert load_config(str(tmp_path / "run" / "config.yaml")) == small()
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in log] == list(range(1, 13))
+    assert [line["loss"] for line in log] == result.losses
+    assert [line["epoch"] for line in log if "mixture" in line] == [6]
+    stored = content(tmp_path / "run")
+    assert stored["seed"] == 0
+    assert {"python", "progcl", "torch"} <= set(stored["versions"])
+    assert len(stored["score"]["accuracies"]) == 2
+    np.testing.assert_array_equal(embeddings(tmp_path / "run"), result.embeddings.numpy())
+
+
+def test_training_lowers_the_loss_and_calls_back() -> None:
+    seen: list[Record] = []
+    result = fit(small(miner__name="none"), on_epoch=seen.append)
+    assert [record.epoch for record in seen] == list(range(1, 13))
+    assert result.losses[-1] < result.losses[0]
+    assert result.mixture is None
+
+
+@pytest.mark.parametrize("miner", MINERS)
+@pytest.mark.parametrize("stop", [3, 5, 8])
+def test_an_interrupted_run_ends_with_the_same_bits(miner: str, stop: int, tmp_path: Path) -> None:
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(record: Record) -> None:
+        if record.epoch == stop:
+            raise Interrupt
+
+    config = small(miner__name=miner)
+    whole = fit(config, out=tmp_path / "whole")
+    with pytest.raises(Interrupt):
+        fit(config, out=tmp_path / "cut", on_epoch=interrupt)
+    resumed = fit(config, out=tmp_path / "cut", resume=True)
+    assert content(tmp_path / "whole") == content(tmp_path / "cut")
+    assert torch.equal(whole.embeddings, resumed.embeddings)
+    assert whole.losses == resumed.losses
+
+
+def test_a_killed_process_ends_with_the_same_bits(tmp_path: Path) -> None:
+    options = [f"--{key}={value}" for key, value in {**SMALL, "train.epochs": 80}.items()]
+    command = [sys.executable, "-m", "progcl", "train", "csbm", *options]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True, env=environment)
+    process = subprocess.Popen([*command, "--out", str(tmp_path / "cut")], stderr=subprocess.DEVNULL, env=environment)
+    log = tmp_path / "cut" / "log.jsonl"
+    while process.poll() is None and (not log.exists() or log.read_text().count("\n") < 8):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "it ended before it could be killed"
+    assert not (tmp_path / "cut" / "result.json").exists()
+    again = [*command, "--out", str(tmp_path / "cut"), "--resume"]
+    subprocess.run(again, check=True, capture_output=True, env=environment)
+    assert content(tmp_path / "whole") == content(tmp_path / "cut")
+    np.testing.assert_array_equal(embeddings(tmp_path / "whole"), embeddings(tmp_path / "cut"))
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
+    fit(small(), out=tmp_path / "grown")
+    longer = small(train__epochs=20)
+    grown = fit(longer, out=tmp_path / "grown", resume=True)
+    assert torch.equal(grown.embeddings, fit(longer).embeddings)
+
+
+@pytest.mark.parametrize("miner", ["progcl-weight", "progcl-mix"])
+def test_a_shared_first_stage_changes_no_bit(miner: str, tmp_path: Path) -> None:
+    shared = tmp_path / "stage.safetensors"
+    fit(small(miner__name="none"), first_stage=shared)
+    assert shared.exists()
+    seen: list[int] = []
+    branched = fit(small(miner__name=miner), first_stage=shared, on_epoch=lambda record: seen.append(record.epoch))
+    assert seen[0] == 6
+    assert torch.equal(branched.embeddings, fit(small(miner__name=miner)).embeddings)
+
+
+def test_what_is_in_the_folder_is_not_lost(tmp_path: Path) -> None:
+    fit(small(), out=tmp_path / "run")
+    with pytest.raises(InputError, match="holds a run already"):
+        fit(small(), out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"has `train.lr` = 0.001, not 0.5"):
+        fit(small(train__lr=0.5), out=tmp_path / "run", resume=True)
+    fit(small(train__lr=0.01), out=tmp_path / "run", force=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("years of work")
+    for how in ({}, {"force": True}, {"resume": True}):
+        with pytest.raises(InputError, match="not empty and holds no run"):
+            fit(small(), out=tmp_path / "other", **how)  # type: ignore[arg-type]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        fit(small(), out=tmp_path / "file")
+
+
+def test_a_broken_checkpoint_is_refused(tmp_path: Path) -> None:
+    fit(small(), out=tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="is not a checkpoint"):
+        fit(small(), out=tmp_path / "run", resume=True)
+
+
+def test_divergence_is_said() -> None:
+    with pytest.raises(InputError, match="the loss of epoch"):
+        fit(small(train__lr=1e30, probe__protocol="none"))
+
+
+def test_a_users_own_graph_and_no_labels() -> None:
+    data = csbm(nodes=80, degree=20, homophily=0.95, signal=3)
+    del data.y
+    result = fit(small(probe__protocol="none"), data=data)
+    assert result.embeddings.shape == (80, 16)
+    assert result.score is None
+
+
+def test_the_mlp_encoder_trains() -> None:
+    assert fit(small(encoder__name="mlp")).score is not None
+
+
+def test_named_generators_differ() -> None:
+    seeds = {derived_seed(seed, name) for seed in (0, 1) for name in ("init", "view1", "view2", "miner")}
+    assert len(seeds) == 8
+
+
+def test_a_block_size_changes_no_result() -> None:
+    dense, blocked = (fit(small(loss__block_size=size)) for size in (150, 20))
+    torch.testing.assert_close(dense.embeddings, blocked.embeddings, rtol=1e-3, atol=1e-4)
+
+
+def test_state_holds_every_generator() -> None:
+    training = Training(small(), csbm(nodes=30))
+    tensors, _ = training.state()
+    assert {"generator.init", "generator.view1", "generator.view2"} <= set(tensors)
+    assert "method.criterion.miner._extra_state" in tensors
