@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from progcl.augment import CAP, adaptive_edge_rates, adaptive_feature_rates, view
+from progcl.augment import CAP, adaptive_rates, edge_unimportance, feature_unimportance, view
 from progcl.centrality import CENTRALITIES, degree
 from progcl.data import csbm
 
@@ -52,7 +52,7 @@ def test_views_repeat_with_their_generator_and_differ_without() -> None:
 
 
 def test_edge_rates_are_gcas_formula() -> None:
-    rates = adaptive_edge_rates(DATA, 0.3, "degree")
+    rates = adaptive_rates(edge_unimportance(DATA, "degree"), 0.3)
     log_degree = [math.log(value) for value in degree(DATA).tolist()]
     scores = [log_degree[sink] for sink in DATA.edge_index[1].tolist()]
     top, mean = max(scores), sum(scores) / len(scores)
@@ -69,26 +69,40 @@ def test_feature_rates_are_gcas_formula_for_sparse_features() -> None:
     ]
     top, mean = max(scores), sum(scores) / len(scores)
     expected = [min(0.2 * (top - score) / (top - mean), 0.7) for score in scores]
-    assert adaptive_feature_rates(data, 0.2, "degree").tolist() == pytest.approx(expected, rel=1e-4)
+    assert adaptive_rates(feature_unimportance(data, "degree"), 0.2).tolist() == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("centrality", CENTRALITIES)
 def test_adaptive_rates_are_probabilities_around_the_rate(centrality: str) -> None:
-    for rates in (adaptive_edge_rates(DATA, 0.4, centrality), adaptive_feature_rates(DATA, 0.4, centrality)):
+    for weights in (edge_unimportance(DATA, centrality), feature_unimportance(DATA, centrality)):
+        rates = adaptive_rates(weights, 0.4)
         assert (rates >= 0).all()
         assert (rates <= CAP).all()
         assert 0.25 < rates.mean() <= 0.4 + 1e-4
 
 
 def test_adaptive_views_keep_the_important() -> None:
-    rates = adaptive_edge_rates(DATA, 0.5, "degree")
+    rates = adaptive_rates(edge_unimportance(DATA, "degree"), 0.5)
     kept = view(DATA, rates, 0.0, seeded())
     central = degree(DATA)
     assert central[kept.edge_index[1]].mean() > central[DATA.edge_index[1]].mean()
 
 
-def test_equal_importance_and_unused_columns_are_no_trouble() -> None:
-    ring = torch.stack([torch.arange(6), (torch.arange(6) + 1) % 6])
-    data = Data(x=torch.tensor([[1.0, 0.0, 1.0]] * 6), edge_index=torch.cat([ring, ring.flip(0)], dim=1))
-    assert adaptive_edge_rates(data, 0.3, "degree").tolist() == pytest.approx([0.3] * 12)
-    assert adaptive_feature_rates(data, 0.3, "degree").isfinite().all()
+@pytest.mark.parametrize("centrality", CENTRALITIES)
+@pytest.mark.parametrize("n", [6, 50, 300])
+def test_where_all_are_alike_the_rates_are_too(n: int, centrality: str) -> None:
+    ring = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
+    data = Data(x=torch.ones(n, 3), edge_index=torch.cat([ring, ring.flip(0)], dim=1))
+    for weights in (edge_unimportance(data, centrality), feature_unimportance(data, centrality)):
+        assert adaptive_rates(weights, 0.3).tolist() == pytest.approx([0.3] * len(weights))
+
+
+def test_unused_columns_are_no_trouble() -> None:
+    data = Data(x=(torch.arange(6) % 3 == 1).float().repeat(2000, 1), edge_index=DATA.edge_index)
+    assert feature_unimportance(data, "degree").isfinite().all()
+
+
+def test_dense_features_count_by_magnitude() -> None:
+    data = Data(x=DATA.x * torch.linspace(0.1, 3, 400), edge_index=DATA.edge_index)
+    rates = adaptive_rates(feature_unimportance(data, "degree"), 0.3)
+    assert rates[:100].mean() > 2 * rates[-100:].mean()

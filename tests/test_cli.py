@@ -126,6 +126,22 @@ def test_bad_input(
     assert not list(tmp_path.iterdir())
 
 
+def test_divergence_comes_after_the_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--train.lr", "1e30"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-3].startswith("error: the loss of epoch")
+    assert lines[-1] == "hint: try a smaller --train.lr"
+
+
+def test_eval_of_broken_or_unprobed_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--probe.protocol", "none"])
+    capsys.readouterr()
+    assert "name one with --protocol" in refused(capsys, "eval", str(tmp_path / "run"))
+    (tmp_path / "run" / "embeddings.npz").write_bytes(b"broken")
+    assert "cannot be read" in refused(capsys, "eval", str(tmp_path / "run"), "--protocol", "clean")
+
+
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(argv: list[str]) -> None:
         raise KeyboardInterrupt

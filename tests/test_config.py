@@ -96,6 +96,7 @@ def test_bad_keys_and_values(key: str, value: Any, message: str) -> None:
         ("[1, 2]", "holds no sections"),
         ("a: [", "is not YAML"),
         ("traim: {}", "unknown section"),
+        ("1: {}", "unknown section"),
         ("", "no sections"),
     ],
 )

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import pickle
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,31 @@ def test_absent_and_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         load("photo", tmp_path)
     assert "amazon_electronics_photo.npz" in error.value.hint
     assert str(tmp_path / "amazon" / "Photo" / "raw") in error.value.hint
+
+
+def test_signed_features_are_scaled_not_shifted(monkeypatch: pytest.MonkeyPatch) -> None:
+    scaled, plain = (load("csbm", normalize=normalize).x for normalize in (True, False))
+    torch.testing.assert_close(scaled.abs().sum(dim=1), torch.ones(2000))
+    assert torch.equal(scaled.sign(), plain.sign())
+
+
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert module._unreachable(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+
+
+def test_a_million_nodes() -> None:
+    assert counts(csbm(nodes=1_000_000, degree=4, features=2)).nodes == 1_000_000
+
+
+@pytest.mark.parametrize(("name", "content"), [("photo", b"half an npz"), ("wikics", b"<html>")])
+def test_broken_raw_files(name: str, content: bytes, tmp_path: Path) -> None:
+    entry = PUBLISHED[name]
+    entry.raw_dir(tmp_path).mkdir(parents=True)
+    (entry.raw_dir(tmp_path) / entry.raw[0]).write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read"):
+        load(name, tmp_path)
 
 
 def test_an_address_that_does_not_answer_is_reported() -> None:

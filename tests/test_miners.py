@@ -73,15 +73,16 @@ def test_weight_is_equations_10_to_12(variant: Variant) -> None:
     assert expected != pytest.approx(infonce(h1, h2, TAU), rel=1e-3)
 
 
+@pytest.mark.parametrize("count", [5, N - 1])
 @pytest.mark.parametrize("variant", ["paper", "released"])
-def test_mix_is_equations_13_to_16(variant: Variant) -> None:
-    miner = ProGCLMix(start_epoch=1, hardest=5, synthetic=9, variant=variant)
+def test_mix_is_equations_13_to_16(variant: Variant, count: int) -> None:
+    miner = ProGCLMix(start_epoch=1, hardest=count, synthetic=9, variant=variant)
     criterion = past_the_fit(miner)
     h1, h2 = views(seed=20)
     value = criterion(h1, h2).item()
     pairs = miner.pairs.tolist()
     p, s = frozen(miner, variant == "released")
-    lists = [hardest(*pair, count=5) for pair in zip(p, s, strict=True)]
+    lists = [hardest(*pair, count=count) for pair in zip(p, s, strict=True)]
     if variant == "paper":
         extras = [
             mixed_vectors(unit_rows(own), unit_rows(other), p[view], lists[view], pairs)
@@ -236,9 +237,13 @@ def test_an_anchor_without_any_weight_keeps_infonce() -> None:
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("variant", ["paper", "released"])
-def test_state_is_saved_and_restored(make: Callable[..., ProGCL], variant: Variant) -> None:
+@pytest.mark.parametrize("refit", [False, True])
+def test_state_is_saved_and_restored(make: Callable[..., ProGCL], variant: Variant, refit: bool) -> None:
     criterion = past_the_fit(make(start_epoch=1, variant=variant, seed=1))
     copy = InfoNCE(TAU, make(start_epoch=1, variant=variant, seed=2))
+    if refit:
+        copy.set_epoch(1)
+        copy(*views(seed=40))
     copy.load_state_dict(criterion.state_dict())
     copy.set_epoch(2)
     for seed in (20, 30):

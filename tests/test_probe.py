@@ -75,5 +75,9 @@ def test_bad_input() -> None:
         probe(PERFECT * torch.nan, DATA)
     with pytest.raises(InputError, match="no labels"):
         probe(PERFECT, Data(x=PERFECT, edge_index=DATA.edge_index))
+    tiny = csbm(nodes=12, classes=3, degree=3)
+    for protocol in ("clean", "bgrl"):
+        with pytest.raises(InputError, match="too few to fit"):
+            probe(tiny.x, tiny, protocol)
     with pytest.raises(InputError, match="at least 10 nodes"):
         make_splits(Data(x=torch.ones(4, 1), num_nodes=4))

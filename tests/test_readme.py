@@ -43,7 +43,7 @@ def test_commands_run_in_the_order_of_the_readme(tmp_path: Path, monkeypatch: py
             assert program in ("git", "cd", "make", "pip"), command
 
 
-@pytest.mark.filterwarnings("ignore:no mixture fitted")
+@pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -135,6 +135,23 @@ def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
     assert torch.equal(grown.embeddings, fit(longer).embeddings)
 
 
+def test_a_run_cannot_become_shorter(tmp_path: Path) -> None:
+    fit(small(), out=tmp_path / "run")
+    with pytest.raises(InputError, match="has 12 epochs already"):
+        fit(small(train__epochs=8), out=tmp_path / "run", resume=True)
+    assert load_config(str(tmp_path / "run" / "config.yaml")) == small()
+
+
+def test_a_run_killed_while_it_wrote_its_first_file_can_start_again(tmp_path: Path) -> None:
+    (tmp_path / ".config.yaml.part").write_text("half")
+    assert fit(small(), out=tmp_path, resume=True).losses == fit(small()).losses
+
+
+def test_a_run_that_ends_before_the_mining_says_so() -> None:
+    with pytest.warns(UserWarning, match="no mining: miner.start_epoch is 6, the last epoch 3"):
+        assert fit(small(train__epochs=3)).mixture is None
+
+
 @pytest.mark.parametrize("miner", ["progcl-weight", "progcl-mix"])
 def test_a_shared_first_stage_changes_no_bit(miner: str, tmp_path: Path) -> None:
     shared = tmp_path / "stage.safetensors"
@@ -153,11 +170,10 @@ def test_what_is_in_the_folder_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has `train.lr` = 0.001, not 0.5"):
         fit(small(train__lr=0.5), out=tmp_path / "run", resume=True)
     fit(small(train__lr=0.01), out=tmp_path / "run", force=True)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.tex").write_text("years of work")
+    (tmp_path / "run" / "thesis.tex").write_text("years of work")
     for how in ({}, {"force": True}, {"resume": True}):
-        with pytest.raises(InputError, match="not empty and holds no run"):
-            fit(small(), out=tmp_path / "other", **how)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="which is no part of a run"):
+            fit(small(), out=tmp_path / "run", **how)  # type: ignore[arg-type]
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file"):
         fit(small(), out=tmp_path / "file")
@@ -167,6 +183,9 @@ def test_a_broken_checkpoint_is_refused(tmp_path: Path) -> None:
     fit(small(), out=tmp_path / "run")
     (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match="is not a checkpoint"):
+        fit(small(), out=tmp_path / "run", resume=True)
+    (tmp_path / "run" / "config.yaml").write_text("")
+    with pytest.raises(InputError, match="holds no sections"):
         fit(small(), out=tmp_path / "run", resume=True)
 
 

@@ -22,27 +22,32 @@ def view(data: Data, edge_rates: float | Tensor, feature_rates: float | Tensor, 
     return Data(x=data.x * keep_columns, edge_index=data.edge_index[:, keep_edges])
 
 
-def adaptive_edge_rates(data: Data, rate: float, centrality: str) -> Tensor:
-    """GCA's probability to drop each edge, [E]: the less central its sink, the higher; `rate` on average."""
+def edge_unimportance(data: Data, centrality: str) -> Tensor:
+    """GCA's weight of each edge, [E], 1 on average: the less central its sink, the higher."""
     central = pick(CENTRALITIES, centrality, "centrality")(data, 200)
-    return _unimportance(central.log()[data.edge_index[1]], rate)
+    return _unimportance(central.double().log()[data.edge_index[1]])
 
 
-def adaptive_feature_rates(data: Data, rate: float, centrality: str) -> Tensor:
-    """GCA's probability to drop each column, [F]: the less it is used by central nodes, the higher.
+def feature_unimportance(data: Data, centrality: str) -> Tensor:
+    """GCA's weight of each column, [F], 1 on average: the less it is used by central nodes, the higher.
 
-    Presence counts for sparse features (all values ≥ 0), magnitude for dense ones.
+    Use is presence for sparse features (most entries 0), and magnitude for dense ones.
     """
     central = pick(CENTRALITIES, centrality, "centrality")(data, 10)
-    use = (data.x != 0).float() if (data.x >= 0).all() else data.x.abs()
-    return _unimportance((use.T @ central).log(), rate)
+    present = data.x != 0
+    use = present if present.float().mean() < 0.5 else data.x.abs()
+    return _unimportance((use.T.double() @ central.double()).log())
 
 
-def _unimportance(score: Tensor, rate: float) -> Tensor:
-    """min(rate · (max-s)/(max-mean), 0.7); a score of log 0 counts as the lowest of the others."""
+def adaptive_rates(unimportance: Tensor, rate: float) -> Tensor:
+    """Probabilities to drop: `rate` on average, but for the cap."""
+    return (rate * unimportance).clamp_max(CAP)
+
+
+def _unimportance(score: Tensor) -> Tensor:
+    """(max-s)/(max-mean) of logarithms, or 1 where all are alike; log 0 counts as the lowest of the others."""
     finite = score[score.isfinite()]
-    if not len(finite) or finite.max() == finite.mean():
-        return torch.full_like(score, min(rate, CAP))
+    if not len(finite) or finite.max() - finite.mean() < 1e-6:
+        return torch.ones_like(score).float()
     score = score.clamp_min(finite.min())
-    weight = (score.max() - score) / (score.max() - score.mean())
-    return (weight * rate).clamp_max(CAP)
+    return ((score.max() - score) / (score.max() - score.mean())).float()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -34,6 +37,26 @@ def load(path: Path) -> State:
         raise InputError(f"`{path}` is not a checkpoint: {error}", "start again with --force") from None
 
 
+def save_embeddings(path: Path, embeddings: NDArray[np.float32]) -> None:
+    """Write an .npz with the one key `embeddings`."""
+
+    def write(part: Path) -> None:
+        with part.open("wb") as file:
+            np.savez(file, embeddings=embeddings)
+
+    replace(path, write)
+
+
+def load_embeddings(path: Path) -> NDArray[np.float32]:
+    """Read what `save_embeddings` wrote; pickles are refused."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            embeddings: NDArray[np.float32] = file["embeddings"]
+            return embeddings
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"`{path}` cannot be read: {error}") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file in one step."""
     replace(path, lambda part: part.write_text(text))
@@ -41,7 +64,7 @@ def write_text(path: Path, text: str) -> None:
 
 def replace(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a neighbouring file, then move it over `path`."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.part")
     try:
         write(part)
         with part.open("rb") as file:

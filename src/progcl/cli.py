@@ -30,6 +30,9 @@ def main(argv: list[str] | None = None) -> None:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:  # no space, no permission
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print(
             "\nstopped: the same command with --out RUN_FOLDER --resume goes on from the last checkpoint",
@@ -110,15 +113,16 @@ def _eval(options: dict[str, Any]) -> None:
         raise InputError(f"`{run}` holds no finished run", hint)
     changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed") if key in options}
     config = load_config(str(run / "config.yaml"), changes)
-    import numpy as np
+    if config.probe.protocol == "none":
+        raise InputError("the run has no protocol of its own", "name one with --protocol")
     import torch
 
+    from progcl.checkpoint import load_embeddings
     from progcl.compare import label, table
     from progcl.data import load
     from progcl.probe import probe
 
-    with np.load(run / "embeddings.npz", allow_pickle=False) as file:
-        embeddings = torch.from_numpy(file["embeddings"])
+    embeddings = torch.from_numpy(load_embeddings(run / "embeddings.npz"))
     data = load(config.data.name, options.get("data_root"), config.data.normalize, **config.data.options())
     settings = (config.probe.protocol, config.probe.splits, config.probe.seed, True)
     print(table({label(config): probe(embeddings, data, *settings)}))
@@ -162,11 +166,12 @@ def _list_presets() -> list[tuple[str, str]]:
 
 
 def _show_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("preset", type=str, help="a preset, a data set or a YAML file")
+    parser.add_argument("preset", type=str, help="a preset or a YAML file")
 
 
 def _show(options: dict[str, Any]) -> None:
-    pick({name: name for name in PRESETS}, options["preset"], "preset")
+    if not options["preset"].endswith((".yaml", ".yml")):
+        pick(PRESETS, options["preset"], "preset")
     print(to_yaml(load_config(options["preset"])), end="")
 
 

@@ -24,7 +24,7 @@ class DataConfig:
 
     Args:
         name: a name that `progcl ls data` lists
-        normalize: scale each row of the features to sum 1
+        normalize: scale each row of the features to absolute sum 1
         neighbors: digits: neighbours per image
         nodes: csbm: number of nodes
         classes: csbm: number of classes
@@ -309,7 +309,7 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_unknown(layer: Mapping[str, Any]) -> None:
     for name, section in layer.items():
-        pick({key: key for key in SECTIONS}, name, "section")
+        pick({key: key for key in SECTIONS}, str(name), "section")
         if not isinstance(section, Mapping):
             raise InputError(f"section `{name}` needs to hold options (got `{section}`)")
         for key in section:

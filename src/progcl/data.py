@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import pickle
 import threading
+import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +21,11 @@ from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.datasets import Amazon, CitationFull, Coauthor, Planetoid, WikiCS
-from torch_geometric.transforms import NormalizeFeatures
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from progcl.errors import InputError, in_range, pick, suggest
 
-PATIENCE = 8.0  # seconds to wait for a sign of the network before saying that a file is missing
+PATIENCE = 3.0  # seconds to wait for a sign of the network before saying that a file is missing
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ def load(name: str, root: str | Path | None = None, normalize: bool = True, **op
     else:
         _refuse_options(name, options, list(inspect.signature(entry).parameters))
         data = entry(**options)
-    return NormalizeFeatures()(data) if normalize else data
+    if normalize:
+        data.x = torch.nn.functional.normalize(data.x, p=1, dim=1)
+    return data
 
 
 def counts(data: Data) -> Counts:
@@ -127,6 +131,7 @@ def csbm(
     in_range("data.degree", degree, 0, nodes - 1)
     in_range("data.features", features, 1)
     in_range("data.signal", signal, 0)
+    in_range("data.seed", seed, 0, 2**63 - 1)
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(nodes) % classes
     edges = _block_model_edges(nodes, classes, round(degree * nodes / 2), homophily, generator)
@@ -170,6 +175,9 @@ def _load_published(name: str, entry: Published, root: str | Path | None) -> Dat
         raise InputError(f"cannot write `{error.filename}`", hint) from None
     except OSError as error:
         raise _missing(name, entry, place, str(error)) from None
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        hint = f"a broken download? remove {entry.raw_dir(place).parent} and try again"
+        raise InputError(f"the files of `{name}` cannot be read: {error}", hint) from None
     found = counts(data)
     if found != entry.counts:
         hint = f"another version, or a broken download? remove {entry.raw_dir(place).parent} and try again"

@@ -43,7 +43,7 @@ def draw_mixture(miner: ProGCL, data: Data, path: Path, pairs: int = 1_000_000) 
     for side in (axes, right):
         side.spines["top"].set_visible(False)
     with matplotlib.rc_context({"svg.hashsalt": "progcl"}):
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def _sample(miner: ProGCL, data: Data, pairs: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:

@@ -215,6 +215,10 @@ class ProGCLMix(ProGCL):
             self.lists = [self._rank(view) for view in (0, 1)[: 1 if self.released else 2]]
         self.pairs = self._draw_pairs(self.lists[0][0].size(1)).to(z1.device)
 
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        self.lists = []  # of the fit before; the next step ranks again
+
     def extra(self, block: Block) -> Tensor | None:
         """θ(u_i, ũ_k), [b, m]."""
         if not self.active:
@@ -238,7 +242,9 @@ class ProGCLMix(ProGCL):
         columns, strength = [], []
         for part in blocks(nodes):
             rows = torch.arange(part.start, part.stop, device=self.snapshot.device)
-            score, top = self.score(rows, view).topk(count, dim=1)
+            score = self.score(rows, view)
+            score[torch.arange(len(rows), device=rows.device), rows] = -1  # below a true negative's 0
+            score, top = score.topk(count, dim=1)
             columns.append(top.int())
             p = self.mixture.posterior(self.frozen(rows, view).gather(1, top))
             strength.append(score if self.released else p)

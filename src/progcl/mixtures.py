@@ -39,7 +39,7 @@ class BetaMixture:
         iterations: I, the number of EM steps
         true_component: what marks the true negatives: the smaller `mean`, the larger `weight`, or `first`, the
             component that starts low, which takes any fit as it comes (the authors' code)
-        min_beta: lower bound of the second component's β (the authors' code: 1.01); None leaves it free
+        min_beta: what a second component's β below 1 becomes (the authors' code: 1.01); None leaves it free
 
     Attributes:
         alpha_, beta_, weight_: two numbers each, true negatives first
@@ -108,8 +108,8 @@ class BetaMixture:
             first = expit(log_joint[0] - log_joint[1])  # Eq. 5
             share = np.maximum(np.stack([first, 1 - first]), TINY)
             self.alpha_, self.beta_ = _moments(s, share)
-            if self.min_beta is not None:
-                self.beta_[1] = max(self.beta_[1], self.min_beta)
+            if self.beta_[1] < 1 and self.min_beta is not None:
+                self.beta_[1] = self.min_beta
             self.weight_ = share.mean(axis=1) / share.mean(axis=1).sum()  # Eq. 8
         both = np.logaddexp(*_log_density(s, self.alpha_, self.beta_, self.weight_))
         alone = _log_density(s, *_moments(s, np.ones((1, s.size))), np.ones(1))

@@ -90,7 +90,11 @@ def probe(
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     labels = data.y.cpu().numpy()
     made = bar(progress, iterable=make_splits(data, splits, seed), desc=f"probe ({protocol})", leave=False)
-    return Score(protocol, tuple(100 * right for right in evaluate(embeddings.cpu(), labels, made)))
+    try:
+        return Score(protocol, tuple(100 * right for right in evaluate(embeddings.cpu(), labels, made)))
+    except ValueError as error:  # scikit-learn's word on too few nodes or classes
+        hint = "a small graph? set --probe.protocol none"
+        raise InputError(f"the labels of a split are too few to fit a classifier: {error}", hint) from None
 
 
 def clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:

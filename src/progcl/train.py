@@ -9,20 +9,19 @@ import platform
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-import yaml
 from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl import checkpoint
-from progcl.config import Config, to_dict, to_yaml
+from progcl.config import Config, load_config, to_dict, to_yaml
 from progcl.contrast import InfoNCE, Miner
 from progcl.data import load
 from progcl.errors import InputError, pick
@@ -33,6 +32,10 @@ from progcl.probe import Score, probe
 from progcl.progress import bar
 
 GENERATORS = ("init", "view1", "view2")
+FILES = {
+    *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "mixture.svg", "result.json"),
+    *("first-stage.safetensors", "comparison.json", "compare"),
+}
 PACKAGES = ("progcl", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 
 
@@ -127,7 +130,7 @@ class Training:
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
         for name, value in _below("generator.", tensors).items():
             self.generators[name].set_state(value)
-        self.records = [Record(**values) for values in values["records"]]
+        self.records = [Record(**record) for record in values["records"]]
 
 
 def fit(
@@ -156,25 +159,31 @@ def fit(
         progress: show a bar on stderr
         on_epoch: called with every epoch's record
     """
+    folder = Path(out) if out else None
+    if folder:
+        _check_folder(folder, config, resume, force)
     if data is None:
         data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
     training = Training(config, data)
-    folder = _open_folder(Path(out), config, resume, force) if out else None
-    _start(training, folder, first_stage)
+    if isinstance(training.miner, ProGCL) and config.miner.start_epoch > config.train.epochs:
+        message = f"no mining: miner.start_epoch is {config.miner.start_epoch}, the last epoch {config.train.epochs}"
+        warnings.warn(message, stacklevel=2)
+    if folder and not resume:
+        _clear_folder(folder)
+    _start(training, config, folder, first_stage)
     if folder and progress:
         print(f"run folder: {folder}", file=sys.stderr)
     name = f"{config.data.name} {config.method.name} {config.miner.name}"
-    epochs = bar(progress, desc=name, total=config.train.epochs, initial=len(training.records), unit="epoch")
-    for record in training.run(config.train.epochs):
-        epochs.set_postfix(loss=f"{record.loss:.4f}", refresh=False)
-        epochs.update()
-        if folder:
-            _keep(folder, training, record, config)
-        if first_stage and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
-            checkpoint.save(first_stage, training.state())
-        if on_epoch:
-            on_epoch(record)
-    epochs.close()
+    with bar(progress, desc=name, total=config.train.epochs, initial=len(training.records), unit="epoch") as epochs:
+        for record in training.run(config.train.epochs):
+            epochs.set_postfix(loss=f"{record.loss:.4f}", refresh=False)
+            epochs.update()
+            if folder:
+                _keep(folder, training, record, config)
+            if first_stage and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
+                checkpoint.save(first_stage, training.state())
+            if on_epoch:
+                on_epoch(record)
     return _finish(training, config, folder, progress)
 
 
@@ -220,28 +229,25 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _open_folder(folder: Path, config: Config, resume: bool, force: bool) -> Path:
-    """Create it, or check that what is in it may be continued or overwritten."""
-    saved = folder / "config.yaml"
+def _check_folder(folder: Path, config: Config, resume: bool, force: bool) -> None:
+    """Refuse a folder that holds another run, or anything that is not a run's."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`{folder}` is a file", "give --out a folder")
-    if resume and saved.exists():
-        _refuse_changes(yaml.safe_load(saved.read_text()), to_dict(config))
-    elif saved.exists() and not force:
-        raise InputError(
-            f"`{folder}` holds a run already",
-            "go on with --resume, overwrite with --force, or choose another --out",
-        )
-    elif folder.exists() and any(folder.iterdir()) and not saved.exists():
-        raise InputError(f"`{folder}` is not empty and holds no run", "choose another --out")
-    elif saved.exists():
-        shutil.rmtree(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot create `{folder}`: {error.strerror}") from None
-    checkpoint.write_text(saved, to_yaml(config))
-    return folder
+    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    foreign = {name for name in found if name not in FILES and not name.endswith(".part")}
+    if foreign:
+        raise InputError(f"`{folder}` holds `{min(foreign)}`, which is no part of a run", "choose another --out")
+    if resume and "config.yaml" in found:
+        _refuse_changes(to_dict(load_config(str(folder / "config.yaml"))), to_dict(config))
+    elif "config.yaml" in found and not force:
+        hint = "go on with --resume, overwrite with --force, or choose another --out"
+        raise InputError(f"`{folder}` holds a run already", hint)
+
+
+def _clear_folder(folder: Path) -> None:
+    """Remove the run that `_check_folder` found."""
+    for path in folder.iterdir() if folder.exists() else ():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
@@ -249,19 +255,24 @@ def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     free = {"train.epochs", "train.checkpoint_every", "loss.block_size"}
     for section in (name for name in now if name != "probe"):
         for key, value in now[section].items():
-            old = before.get(section, {}).get(key)
+            old = before[section][key]
             if old != value and f"{section}.{key}" not in free:
                 message = f"the run to resume has `{section}.{key}` = {old}, not {value}"
                 raise InputError(message, "resume with the same options, or choose another --out")
 
 
-def _start(training: Training, folder: Path | None, first_stage: Path | None) -> None:
-    """Restore the newest state there is, and bring the log to it."""
+def _start(training: Training, config: Config, folder: Path | None, first_stage: Path | None) -> None:
+    """Restore the newest state there is, and bring configuration and log to it."""
     if folder and (folder / "checkpoint.safetensors").exists():
         training.restore(checkpoint.load(folder / "checkpoint.safetensors"))
     elif first_stage and first_stage.exists():
         training.restore(checkpoint.load(first_stage), miner=False)
+    done = len(training.records)
+    if done > config.train.epochs:
+        raise InputError(f"the run has {done} epochs already", "set --train.epochs to at least that")
     if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_text(folder / "config.yaml", to_yaml(config))
         checkpoint.write_text(folder / "log.jsonl", "".join(map(_line, training.records)))
 
 
@@ -292,13 +303,8 @@ def _finish(training: Training, config: Config, folder: Path | None, progress: b
     losses = [record.loss for record in training.records]
     result = Result(config, embeddings, losses, score, mixture_facts(training.miner), seconds)
     if folder:
-        checkpoint.replace(folder / "embeddings.npz", lambda part: _save_embeddings(part, embeddings))
-        if isinstance(training.miner, ProGCL) and training.miner.active:
-            draw_mixture(training.miner, training.data, folder / "mixture.svg")
+        checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy())
+        if isinstance(miner := training.miner, ProGCL) and miner.active:
+            checkpoint.replace(folder / "mixture.svg", lambda part: draw_mixture(miner, training.data, part))
         checkpoint.write_text(folder / "result.json", result.to_json())
     return result
-
-
-def _save_embeddings(path: Path, embeddings: Tensor) -> None:
-    with path.open("wb") as file:
-        np.savez(file, embeddings=embeddings.numpy())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from progcl.augment import adaptive_edge_rates, adaptive_feature_rates, view
+from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance, view
 from progcl.config import EncoderConfig, MethodConfig
 from progcl.contrast import InfoNCE
 from progcl.encoders import ENCODERS, Projector
@@ -71,13 +71,10 @@ class Gca(Grace):
 
     def drop_rates(self, data: Data, config: MethodConfig) -> list[tuple[float | Tensor, float | Tensor]]:
         """A rate for every edge and every feature column."""
-        return [
-            (
-                adaptive_edge_rates(data, edges, config.centrality),
-                adaptive_feature_rates(data, features, config.centrality),
-            )
-            for edges, features in zip(config.drop_edges, config.drop_features, strict=True)
-        ]
+        edges = edge_unimportance(data, config.centrality)
+        features = feature_unimportance(data, config.centrality)
+        rates = zip(config.drop_edges, config.drop_features, strict=True)
+        return [(adaptive_rates(edges, first), adaptive_rates(features, second)) for first, second in rates]
 
 
 METHODS: dict[str, type[Grace]] = {"grace": Grace, "gca": Gca}
