@@ -1,9 +1,10 @@
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from progcl import cli
+from progcl import train
 from progcl.cli import main
 from progcl.config import PRESETS
 from test_train import SMALL
@@ -93,6 +94,28 @@ def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out
 
 
+def test_help_tells_types_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    assert "temperature (type: float, default: 0.4)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_section_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.yaml").write_text("epochs: 7\n")
+    main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--train", str(tmp_path / "train.yaml")])
+    assert "7/7" in capsys.readouterr().err
+
+
+def test_warnings_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--train.epochs", "3"])
+    out, err = capsys.readouterr()
+    assert "warning: no mining: miner.start_epoch is 6, the last epoch 3\n" in err
+    assert ".py" not in err
+    assert "GRACE + progcl-weight (no mixture, so no mining)" in out
+
+
 def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     main([])
     assert "usage: progcl" in capsys.readouterr().out
@@ -101,7 +124,7 @@ def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["train", "digits", "--train.epoch", "5"], "did you mean `train.epochs`?"),
+        (["train", "digits", "--train.epoch", "5"], "did you mean `--train.epochs`?"),
         (["train", "digits", "--train.epochs", "x"], "`train.epochs`"),
         (["train", "digits", "--train.epochs", "0"], "at least 1"),
         (["train", "digits", "--loss.tau", "0"], "the paper uses 0.2 to 0.4"),
@@ -116,6 +139,10 @@ def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["ls", "models"], "models"),
         (["show", "fotos"], "did you mean `photo`?"),
         (["eval", "nowhere"], "holds no finished run"),
+        (["eval", "nowhere", "--protocl", "gca"], "did you mean `--protocol`?"),
+        (["train", "digits", "--method.drop_edges", "0.3,0.4"], '"[0.3, 0.4]"'),
+        (["train", "digits", "--miner.variant", "paepr"], "needs one of 'paper', 'released'"),
+        (["train", "digits", "--data.nodes", "many"], "`data.nodes` needs int"),
     ],
 )
 def test_bad_input(
@@ -139,18 +166,18 @@ def test_eval_of_broken_or_unprobed_runs(tmp_path: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     assert "name one with --protocol" in refused(capsys, "eval", str(tmp_path / "run"))
     (tmp_path / "run" / "embeddings.npz").write_bytes(b"broken")
-    assert "cannot be read" in refused(capsys, "eval", str(tmp_path / "run"), "--protocol", "clean")
+    assert "holds no embeddings" in refused(capsys, "eval", str(tmp_path / "run"), "--protocol", "clean")
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(argv: list[str]) -> None:
+    def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_run", interrupted)
+    monkeypatch.setattr(train, "fit", interrupted)
     with pytest.raises(SystemExit) as stop:
-        main([])
+        main(["train", "csbm", "--out", "somewhere"])
     assert stop.value.code == 130
-    assert "--resume" in capsys.readouterr().err
+    assert "add `--out somewhere --resume` to the command" in capsys.readouterr().err
 
 
 def test_python_m_progcl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,9 +17,10 @@ def test_every_row_is_what_a_run_alone_would_give(tmp_path: Path) -> None:
     assert len(scores) == 3 + len(MINERS)
     for miner in MINERS:
         alone = small(miner__name=miner)
-        assert scores[label(alone)] == fit(alone).score
+        result = fit(alone)
+        assert scores[label(alone, result.mixture)] == result.score
     stored = json.loads((tmp_path / "run" / "comparison.json").read_text())
-    assert stored[label(config)]["accuracies"] == list(scores[label(config)].accuracies)
+    assert stored["raw features"]["accuracies"] == list(scores["raw features"].accuracies)
     assert compare(config, tmp_path / "run", resume=True) == scores
 
 
@@ -30,6 +31,13 @@ def test_a_table_names_its_protocol() -> None:
         "  short          91.00 ± 1.00",
         "  a longer name  50.00 ± 0.00",
     ]
+
+
+def test_a_miner_without_a_mixture_is_not_given_the_credit() -> None:
+    config = small()
+    assert label(config, {"degenerate": False}) == "GRACE + progcl-weight"
+    for mixture in (None, {"degenerate": True}):
+        assert "no mining" in label(config, mixture)
 
 
 def test_a_comparison_needs_a_protocol(tmp_path: Path) -> None:

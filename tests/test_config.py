@@ -73,7 +73,7 @@ def test_a_file_round_trip(tmp_path: Path) -> None:
     [
         ("train.epoch", 5, "did you mean `train.epochs`"),
         ("trian.epochs", 5, "did you mean `train`"),
-        ("train.epochs", "many", "`train.epochs`: Expected a int"),
+        ("train.epochs", "many", "`train.epochs` needs int"),
         ("train.epochs", 0, "`train.epochs` needs to be at least 1"),
         ("loss.tau", 0, r"`loss.tau` needs to be in \[0.03, 10\]"),
         ("method.drop_edges", [0.1, 1.5], r"`method.drop_edges` needs to be in \[0, 1\]"),

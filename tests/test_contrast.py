@@ -104,6 +104,12 @@ def test_temperature_out_of_range(tau: float) -> None:
         InfoNCE(tau)
 
 
+@pytest.mark.parametrize("miner", ["progcl-weight", Half])
+def test_a_miner_has_to_be_one(miner: object) -> None:
+    with pytest.raises(InputError, match="needs to be a Miner"):
+        InfoNCE(miner=miner)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("first", "second"), [((4, 3), (5, 3)), ((1, 3), (1, 3)), ((4,), (4,))])
 def test_shapes_that_do_not_fit(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="same shape"):

@@ -24,6 +24,7 @@ from naive import (
 )
 from progcl import InfoNCE, InputError, Miner, ProGCLMix, ProGCLWeight
 from progcl.contrast import Block
+from progcl.errors import ProgclWarning
 from progcl.miners import MINERS, ProGCL
 
 Variant = Literal["paper", "released"]
@@ -248,6 +249,15 @@ def test_state_is_saved_and_restored(make: Callable[..., ProGCL], variant: Varia
     copy.set_epoch(2)
     for seed in (20, 30):
         assert torch.equal(criterion(*views(seed)), copy(*views(seed)))
+
+
+def test_every_miner_that_gives_up_says_so() -> None:
+    h = torch.ones(9, 3, dtype=torch.float64)
+    for _ in range(2):
+        with pytest.warns(ProgclWarning, match="all equal"):
+            InfoNCE(TAU, ProGCLWeight(start_epoch=0))(h, h)
+    assert "given up" not in repr(ProGCLWeight(start_epoch=5))
+    assert "start_epoch=5" in repr(ProGCLWeight(start_epoch=5))
 
 
 def test_another_number_of_nodes_is_refused() -> None:

@@ -96,6 +96,8 @@ def test_the_fit_survives_a_tensor() -> None:
 
 
 def test_bad_input() -> None:
+    with pytest.raises(InputError, match="not fitted"):
+        BetaMixture().predict_proba(np.array([0.5]))
     with pytest.raises(InputError, match=r"in \[0, 1\]"):
         BetaMixture().fit(np.array([-0.5, 0.2, 0.3, 0.4]))
     with pytest.raises(InputError, match="prior"):

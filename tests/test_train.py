@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from progcl import Config, InputError, fit, load_config
-from progcl.data import csbm
+from progcl.data import csbm, load
 from progcl.miners import MINERS
 from progcl.train import Record, Training, derived_seed
 
@@ -200,6 +200,45 @@ def test_a_users_own_graph_and_no_labels() -> None:
     result = fit(small(probe__protocol="none"), data=data)
     assert result.embeddings.shape == (80, 16)
     assert result.score is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": None}, "has no `x`"),
+        ({"edge_index": None}, "has no `edge_index`"),
+        ({"edge_index": torch.zeros(2, 3)}, "whole numbers"),
+        ({"edge_index": torch.zeros(3, 2, dtype=torch.long)}, r"edge_index \[2, E\]"),
+        ({"edge_index": torch.tensor([[0], [80]])}, "names node 80"),
+        ({"x": torch.full((80, 3), torch.nan)}, "NaN"),
+        ({"y": torch.zeros(5)}, "y has 5 values"),
+        ({"y": None}, "no labels"),
+    ],
+)
+def test_bad_graphs_are_refused_before_training(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    data = csbm(nodes=80)
+    for key, value in change.items():
+        data[key] = value
+    with pytest.raises(InputError, match=message):
+        fit(small(), data=data, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_odd_types_of_a_users_graph_are_fine() -> None:
+    data = csbm(nodes=80, degree=20, homophily=0.95, signal=3)
+    plain = fit(small(), data=data)
+    data.x, data.edge_index, data.y = data.x.double(), data.edge_index.int(), data.y[:, None]
+    assert fit(small(), data=data).score == plain.score
+
+
+def test_a_run_on_a_users_graph_says_so_and_is_not_mixed_up(tmp_path: Path) -> None:
+    first, second = (csbm(nodes=80, degree=20, homophily=0.95, signal=3, seed=seed) for seed in (0, 1))
+    fit(small(), data=first, out=tmp_path / "run")
+    assert load_config(tmp_path / "run" / "config.yaml").data.name == "own"
+    with pytest.raises(InputError, match="belongs to another graph"):
+        fit(small(train__epochs=20), data=second, out=tmp_path / "run", resume=True)
+    with pytest.raises(InputError, match="a graph of your own"):
+        load(load_config(tmp_path / "run" / "config.yaml").data.name)
 
 
 def test_the_mlp_encoder_trains() -> None:

@@ -54,7 +54,7 @@ def load_embeddings(path: Path) -> NDArray[np.float32]:
             embeddings: NDArray[np.float32] = file["embeddings"]
             return embeddings
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"`{path}` cannot be read: {error}") from None
+        raise InputError(f"`{path}` holds no embeddings ({type(error).__name__})") from None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, DefaultHelpFormatter
+from tqdm import tqdm
 
 from progcl.config import PRESETS, add_options, explain, given, load_config, to_yaml
 from progcl.errors import InputError, pick
@@ -23,30 +26,31 @@ EPILOG = """examples:
   progcl ls presets"""
 
 
+class Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Types and defaults of every option, and the examples as they are written."""
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run one command; bad input ends with a line, a hint and exit code 2."""
-    try:
-        _run(sys.argv[1:] if argv is None else argv)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:  # no space, no permission
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print(
-            "\nstopped: the same command with --out RUN_FOLDER --resume goes on from the last checkpoint",
-            file=sys.stderr,
-        )
-        sys.exit(130)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: tqdm.write(f"warning: {message}", file=sys.stderr)
+        try:
+            _run(sys.argv[1:] if argv is None else argv)
+        except (InputError, OSError) as error:  # OSError: no space, no permission
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            print("\nstopped", file=sys.stderr)
+            sys.exit(130)
 
 
 def _run(argv: list[str]) -> None:
-    parser = _parser()
+    parser, commands = _parsers()
+    flags = commands[argv[0]].flags if argv and argv[0] in commands else list(commands)
     try:
         parsed = parser.parse_args(argv, defaults=False).as_dict()
     except argparse.ArgumentError as error:
-        raise explain(error) from None
+        raise explain(error, flags) from None
     name = parsed.get("command")
     if name is None:
         parser.print_help()
@@ -54,22 +58,32 @@ def _run(argv: list[str]) -> None:
     COMMANDS[name][0](parsed.get(name) or {})
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
+class Parser(ArgumentParser):
+    """A parser that raises instead of exiting, and takes full option names only."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(exit_on_error=False, allow_abbrev=False, formatter_class=Help, **options)
+
+    @property
+    def flags(self) -> list[str]:
+        """Every option that it knows."""
+        return [flag for action in self._actions for flag in action.option_strings]
+
+
+def _parsers() -> tuple[Parser, dict[str, Parser]]:
+    parser = Parser(
         prog="progcl",
         description="Node embeddings without labels, with negatives chosen by probability (ProGCL).",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        exit_on_error=False,
-        allow_abbrev=False,
         version=version("progcl"),
     )
-    commands = parser.add_subcommands(dest="command", required=False)
+    subcommands = parser.add_subcommands(dest="command", required=False)
+    commands = {}
     for name, (_, help_text, add_arguments) in COMMANDS.items():
-        command = ArgumentParser(description=help_text, exit_on_error=False, allow_abbrev=False)
-        add_arguments(command)
-        commands.add_subcommand(name, command, help=help_text)
-    return parser
+        commands[name] = Parser(description=help_text)
+        add_arguments(commands[name])
+        subcommands.add_subcommand(name, commands[name], help=help_text)
+    return parser, commands
 
 
 def _train_arguments(parser: ArgumentParser) -> None:
@@ -90,12 +104,18 @@ def _train(options: dict[str, Any]) -> None:
     from progcl.train import fit
 
     how = {key: options.get(key, False) for key in ("resume", "force")}
-    if config.probe.compare:
-        print(table(compare(config, out, data_root=options.get("data_root"), **how)))
-    else:
-        result = fit(config, out=out, data_root=options.get("data_root"), progress=True, **how)
-        if result.score:
-            print(table({label(config): result.score}))
+    if options.get("resume") and not out.exists():
+        print(f"there is no run in {out} yet: starting one", file=sys.stderr)
+    try:
+        if config.probe.compare:
+            print(table(compare(config, out, data_root=options.get("data_root"), **how)))
+        else:
+            result = fit(config, out=out, data_root=options.get("data_root"), progress=True, **how)
+            if result.score:
+                print(table({label(config, result.mixture): result.score}))
+    except KeyboardInterrupt:
+        print(f"\nto go on from the last checkpoint, add `--out {out} --resume` to the command", file=sys.stderr)
+        raise
 
 
 def _eval_arguments(parser: ArgumentParser) -> None:
@@ -108,13 +128,13 @@ def _eval_arguments(parser: ArgumentParser) -> None:
 
 def _eval(options: dict[str, Any]) -> None:
     run = Path(options["run"])
-    if not (run / "embeddings.npz").exists():
+    if not (run / "result.json").exists():
         hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
         raise InputError(f"`{run}` holds no finished run", hint)
     changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed") if key in options}
     config = load_config(str(run / "config.yaml"), changes)
     if config.probe.protocol == "none":
-        raise InputError("the run has no protocol of its own", "name one with --protocol")
+        raise InputError("`none` is no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
     import torch
 
     from progcl.checkpoint import load_embeddings
@@ -125,7 +145,8 @@ def _eval(options: dict[str, Any]) -> None:
     embeddings = torch.from_numpy(load_embeddings(run / "embeddings.npz"))
     data = load(config.data.name, options.get("data_root"), config.data.normalize, **config.data.options())
     settings = (config.probe.protocol, config.probe.splits, config.probe.seed, True)
-    print(table({label(config): probe(embeddings, data, *settings)}))
+    mixture = json.loads((run / "result.json").read_text())["mixture"]
+    print(table({label(config, mixture): probe(embeddings, data, *settings)}))
 
 
 def _ls_arguments(parser: ArgumentParser) -> None:

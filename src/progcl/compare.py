@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from progcl.checkpoint import write_text
 from progcl.config import Config
@@ -37,22 +38,22 @@ def compare(
     }
     for miner in MINERS:
         other = replace(config, miner=replace(config.miner, name=miner))
-        folder = out / "compare" / miner
-        result = (
-            main
-            if other == config
-            else fit(other, out=folder, resume=True, data=data, first_stage=shared, progress=True)
-        )
+        options: dict[str, Any] = {"resume": True, "data_root": data_root, "first_stage": shared, "progress": True}
+        result = main if other == config else fit(other, out=out / "compare" / miner, **options)
         if result.score:
-            scores[label(other)] = result.score
-    write_text(out / "comparison.json", json.dumps({name: asdict(score) for name, score in scores.items()}, indent=2))
+            scores[label(other, result.mixture)] = result.score
+    stored = {name: asdict(score) for name, score in scores.items()}
+    write_text(out / "comparison.json", json.dumps(stored, indent=2) + "\n")
     return scores
 
 
-def label(config: Config) -> str:
-    """What a row of the table is called."""
-    base = config.method.name.upper()
-    return f"{base}, no mining" if config.miner.name == "none" else f"{base} + {config.miner.name}"
+def label(config: Config, mixture: dict[str, Any] | None) -> str:
+    """What a row of the table is called; a miner that found nothing to mine is not named for it."""
+    base, miner = config.method.name.upper(), config.miner.name
+    if miner == "none":
+        return f"{base}, no mining"
+    idle = mixture is None or mixture["degenerate"]
+    return f"{base} + {miner}" + (" (no mixture, so no mining)" if idle else "")
 
 
 def table(scores: dict[str, Score]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -232,16 +232,19 @@ def add_options(parser: ArgumentParser) -> None:
 
 def given(parsed: Mapping[str, Any]) -> dict[str, Any]:
     """The sections out of what a parser with `add_options` has parsed."""
-    return {name: parsed[name] for name in SECTIONS if name in parsed}
+    sections = {name: dict(parsed[name]) for name in SECTIONS if name in parsed}
+    for section in sections.values():
+        section.pop("__path__", None)  # where `--train FILE` was read from
+    return sections
 
 
-def load_config(source: str = "digits", overrides: Mapping[str, Any] | None = None) -> Config:
+def load_config(source: str | Path = "digits", overrides: Mapping[str, Any] | None = None) -> Config:
     """A preset, a data set or a YAML file, with changes by dotted key.
 
     >>> load_config("digits", {"train.epochs": 5, "miner.name": "none"}).train.epochs
     5
     """
-    layers = [_read(source), _nest(overrides or {})]
+    layers = [_read(str(source)), _nest(overrides or {})]
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         _refuse_unknown(layer)
@@ -253,21 +256,25 @@ def load_config(source: str = "digits", overrides: Mapping[str, Any] | None = No
         parsed = parser.instantiate(parser.parse_object(merged))
     except argparse.ArgumentError as error:
         raise explain(error) from None
-    return Config(**given(parsed))
+    return Config(**{name: parsed[name] for name in SECTIONS})
 
 
-def explain(error: argparse.ArgumentError) -> InputError:
+def explain(error: argparse.ArgumentError, flags: Iterable[str] = ()) -> InputError:
     """The parser's complaint as one line and a hint."""
     text = " ".join(str(error).split())
-    bad = re.search(r'Parser key "([^"]+)": (.*)', text)
+    bad = re.search(r'Parser key "([^"]+)": (.*?)(?: Errors: .*)?$', text)
     if bad:
-        expected = re.sub(r"<class '(\w+)'>|typing\.", r"\1", bad.group(2))
-        return InputError(f"`{bad.group(1)}`: {expected}", "`progcl train --help` lists every option with its type")
+        wrong = re.search(r"(?:Got value|Given value): (.*)$", text)
+        kinds = sorted(set(re.findall(r"\b(int|float|str|bool)\b", bad.group(2)))) or ["another value"]
+        choices = re.search(r"Literal\[(.*?)\]", text)
+        expected = f"one of {choices.group(1)}" if choices else " or ".join(kinds)
+        expected = 'two numbers, as in "[0.3, 0.4]"' if "tuple" in text else expected
+        message = f"`{bad.group(1)}` needs {expected}" + (f" (got {wrong.group(1)})" if wrong else "")
+        return InputError(message, "`progcl train --help` lists every option with its type")
     unknown = re.search(r"--([\w.-]+)", text)
     if "nrecognized" in text and unknown:
-        flags = ["out", "resume", "force", "data-root", *known_keys()]
-        return InputError(f"unknown option `--{unknown.group(1)}`", suggest(unknown.group(1), flags))
-    return InputError(text)
+        return InputError(f"unknown option `--{unknown.group(1)}`", suggest(f"--{unknown.group(1)}", flags))
+    return InputError(re.sub(r"required: \w+\.", "required: ", text))
 
 
 def to_dict(config: Config) -> dict[str, Any]:
@@ -300,6 +307,7 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for key, value in flat.items():
         section, dot, option = key.partition(".")
+        value = value.item() if hasattr(value, "item") else value  # numpy's numbers
         if dot:
             nested.setdefault(section, {})[option] = value
         else:

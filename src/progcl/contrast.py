@@ -38,10 +38,11 @@ class Block:
 
 
 class Miner(nn.Module):
-    """How the negatives of an anchor count. This base class is plain InfoNCE: all alike.
+    """Plain InfoNCE: all negatives count alike.
 
-    A subclass overrides what it changes. `prepare` may draw random numbers and set state; the others are
-    pure, so that a loss does not depend on how the rows are cut into blocks. State lives in buffers.
+    The base class of every miner: a subclass overrides what it changes. `prepare` may draw random numbers and
+    set state; the others are pure, so that a loss does not depend on how the rows are cut into blocks. State
+    lives in buffers.
     """
 
     epoch: int | None = None
@@ -85,6 +86,8 @@ class InfoNCE(nn.Module):
         in_range("tau", tau, 0.03, 10, "the paper uses 0.2 to 0.4")
         if block_size is not None:
             in_range("block_size", block_size, 1)
+        if miner is not None and not isinstance(miner, Miner):
+            raise InputError(f"`miner` needs to be a Miner (got {miner!r})", "for example miner=ProGCLWeight()")
         self.tau = tau
         self.miner = miner if miner is not None else Miner()
         self.block_size = block_size

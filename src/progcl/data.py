@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import pickle
@@ -9,6 +10,7 @@ import threading
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from progcl.errors import InputError, in_range, pick, suggest
 
+OWN = "own"  # what `data.name` says of a graph that was handed to `fit`
 PATIENCE = 3.0  # seconds to wait for a sign of the network before saying that a file is missing
 
 
@@ -71,6 +74,8 @@ def load(name: str, root: str | Path | None = None, normalize: bool = True, **op
     Published data is looked up in `root`, then in the folder that PROGCL_DATA names, then in the user's cache,
     and downloaded where there is a network.
     """
+    if name == OWN:
+        raise InputError("the run was made with a graph of your own", "probe it in Python: progcl.probe.probe")
     known: dict[str, Published | Callable[..., Data]] = {**EMBEDDED, **PUBLISHED}
     entry = pick(known, name, "data set")
     if isinstance(entry, Published):
@@ -82,6 +87,34 @@ def load(name: str, root: str | Path | None = None, normalize: bool = True, **op
     if normalize:
         data.x = torch.nn.functional.normalize(data.x, p=1, dim=1)
     return data
+
+
+def checked(data: Data) -> Data:
+    """A user's graph in the form that training expects; raise `InputError` where that cannot be had."""
+    for name in ("x", "edge_index"):
+        if data.get(name) is None:
+            raise InputError(f"the graph has no `{name}`", "Data(x=[N, F] features, edge_index=[2, E] node pairs)")
+    x, edges, labels = data.x, data.edge_index, data.get("y")
+    if x.dim() != 2 or edges.dim() != 2 or len(edges) != 2 or edges.is_floating_point():
+        shapes = f"x {list(x.shape)}, edge_index {list(edges.shape)} {edges.dtype}"
+        raise InputError(f"the graph needs x [N, F] and whole numbers edge_index [2, E] (got {shapes})")
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(x):
+        raise InputError(f"edge_index names node {int(edges.max())}, x has {len(x)} rows", "nodes count from 0")
+    if not x.isfinite().all():
+        raise InputError("the features hold NaN or infinite values")
+    if labels is not None and labels.numel() != len(x):
+        raise InputError(f"y has {labels.numel()} values for {len(x)} nodes")
+    clean = copy.copy(data)
+    clean.x, clean.edge_index = x.float(), edges.long()
+    if labels is not None:
+        clean.y = labels.flatten().long()
+    return clean
+
+
+def fingerprint(data: Data) -> int:
+    """A number that tells graphs apart, so that a run is not resumed on another one."""
+    parts = (data.x.contiguous().numpy(), data.edge_index.contiguous().numpy())
+    return zlib.crc32(parts[1].data, zlib.crc32(parts[0].data))
 
 
 def counts(data: Data) -> Counts:

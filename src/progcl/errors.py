@@ -1,12 +1,20 @@
-"""Bad input, said in one line with a hint: the only exceptions that the command line turns into exit code 2."""
+"""Bad input, said in one line with a hint, and warnings that are never swallowed as repeats."""
 
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 Value = TypeVar("Value")
+
+
+class ProgclWarning(UserWarning):
+    """Something goes on otherwise than asked for."""
+
+
+warnings.simplefilter("always", ProgclWarning, append=True)  # Python shows a line's warning once, we each time
 
 
 class InputError(ValueError):
@@ -30,7 +38,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def pick(table: Mapping[str, Value], name: str, what: str) -> Value:
     """Look `name` up in a registry; raise `InputError` with a suggestion if it is not there."""
     if name not in table:
-        raise InputError(f"unknown {what} `{name}`", suggest(name, table))
+        raise InputError(f"unknown {what} `{name}`", suggest(str(name), table))
     return table[name]
 
 

@@ -16,10 +16,10 @@ from progcl.miners import ProGCL
 BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#555555"
 
 
-def draw_mixture(miner: ProGCL, data: Data, path: Path, pairs: int = 1_000_000) -> None:
+def draw_mixture(miner: ProGCL, data: Data | None, path: Path, pairs: int = 1_000_000) -> None:
     """Similarities of negatives at epoch E, the fitted mixture over them, and p(true | s).
 
-    With labels, true and false negatives are told apart; they are drawn, never used.
+    With `data` and its labels, true and false negatives are told apart; they are drawn, never used.
     """
     s, same_class = _sample(miner, data, pairs)
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
@@ -46,7 +46,7 @@ def draw_mixture(miner: ProGCL, data: Data, path: Path, pairs: int = 1_000_000) 
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def _sample(miner: ProGCL, data: Data, pairs: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+def _sample(miner: ProGCL, data: Data | None, pairs: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
     """Normalised similarities of random inter-view negatives, and whether the two nodes share a class."""
     generator = torch.Generator().manual_seed(0)
     own, other = miner.snapshot
@@ -55,5 +55,5 @@ def _sample(miner: ProGCL, data: Data, pairs: int) -> tuple[NDArray[np.float64],
     second = (first + torch.randint(1, nodes, (pairs,), generator=generator)) % nodes
     parts = zip(first.split(2**14), second.split(2**14), strict=True)
     s = miner.normalize(torch.cat([(own[i] * other[j]).sum(dim=1) for i, j in parts])).cpu().numpy()
-    labels = data.get("y")
+    labels = None if data is None else data.get("y")
     return s, None if labels is None else (labels[first] == labels[second]).cpu().numpy()

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from progcl.contrast import Block, Miner, blocks
-from progcl.errors import InputError, in_range
+from progcl.errors import InputError, ProgclWarning, in_range
 from progcl.mixtures import BetaMixture
 
 
@@ -134,7 +134,12 @@ class ProGCL(Miner):
         self.steps_without_epoch += 1
         if self.steps_without_epoch == self.start_epoch + 1:
             message = f"{self.start_epoch} steps without set_epoch(): the miner stays off. Call it once an epoch"
-            warnings.warn(message, stacklevel=4)
+            warnings.warn(message, ProgclWarning, stacklevel=4)
+
+    def extra_repr(self) -> str:
+        """What the miner is set to, and whether it is at work."""
+        fitted = "on" if self.active else "given up" if self.fitted.numel() else "not fitted"
+        return f"start_epoch={self.start_epoch}, variant={'released' if self.released else 'paper'}, {fitted}"
 
     def get_extra_state(self) -> Tensor:
         """The random state, so that a checkpoint holds it."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, expit
 from torch import Tensor
 
-from progcl.errors import InputError, in_range
+from progcl.errors import InputError, ProgclWarning, in_range
 
 Floats = NDArray[np.float64]
 Similarities = TypeVar("Similarities", Floats, Tensor)
@@ -90,6 +90,8 @@ class BetaMixture:
 
     def posterior(self, s: Tensor) -> Tensor:
         """p(true negative | s), elementwise: a logistic function of log s and log(1-s)."""
+        if not hasattr(self, "degenerate_"):
+            raise InputError("the mixture is not fitted", "call fit(similarities) first")
         if self.degenerate_:
             return torch.ones_like(s)
         constant, log_s, log_rest = self._log_odds()
@@ -133,7 +135,7 @@ class BetaMixture:
 
     def _give_up(self, reason: str) -> BetaMixture:
         message = f"no mixture fitted to the similarities, so every negative counts as true: {reason}"
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(message, ProgclWarning, stacklevel=3)
         self.alpha_ = self.beta_ = np.ones(2)
         self.weight_ = np.array([1.0, 0.0])
         self.degenerate_ = True

@@ -84,8 +84,9 @@ def probe(
 ) -> Score:
     """Score embeddings [N, d] by how well a linear classifier reads the labels off them."""
     evaluate = pick(PROTOCOLS, protocol, "protocol")
-    if data.get("y") is None:
-        raise InputError("the data has no labels to probe with", "set --probe.protocol none")
+    require_labels(data)
+    if len(embeddings) != data.num_nodes:
+        raise InputError(f"{len(embeddings)} embeddings do not belong to a graph of {data.num_nodes} nodes")
     if not embeddings.isfinite().all():
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     labels = data.y.cpu().numpy()
@@ -95,6 +96,12 @@ def probe(
     except ValueError as error:  # scikit-learn's word on too few nodes or classes
         hint = "a small graph? set --probe.protocol none"
         raise InputError(f"the labels of a split are too few to fit a classifier: {error}", hint) from None
+
+
+def require_labels(data: Data) -> None:
+    """Raise `InputError` where there is nothing to probe with."""
+    if data.get("y") is None:
+        raise InputError("the data has no labels to probe with", "set --probe.protocol none")
 
 
 def clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl import checkpoint
-from progcl.config import Config, load_config, to_dict, to_yaml
+from progcl.config import Config, DataConfig, load_config, to_dict, to_yaml
 from progcl.contrast import InfoNCE, Miner
-from progcl.data import load
-from progcl.errors import InputError, pick
+from progcl.data import OWN, checked, fingerprint, load
+from progcl.errors import InputError, ProgclWarning, pick
 from progcl.figures import draw_mixture
 from progcl.methods.grace import METHODS, Grace
 from progcl.miners import MINERS, ProGCL
-from progcl.probe import Score, probe
+from progcl.probe import Score, probe, require_labels
 from progcl.progress import bar
 
 GENERATORS = ("init", "view1", "view2")
@@ -112,11 +112,13 @@ class Training:
         for index, slots in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
         tensors |= {f"generator.{name}": made.get_state() for name, made in self.generators.items()}
-        return tensors, {"records": [asdict(record) for record in self.records]}
+        return tensors, {"graph": fingerprint(self.data), "records": [asdict(record) for record in self.records]}
 
     def restore(self, state: checkpoint.State, miner: bool = True) -> None:
         """Take a state back; without its miner's part, it is the start of a run with another miner."""
         tensors, values = state
+        if values["graph"] != fingerprint(self.data):
+            raise InputError("the checkpoint belongs to another graph", "choose another --out")
         method = _below("method.", tensors)
         own = "criterion.miner."
         if not miner:
@@ -159,15 +161,20 @@ def fit(
         progress: show a bar on stderr
         on_epoch: called with every epoch's record
     """
+    if data is not None:
+        data = checked(data)
+        config = replace(config, data=DataConfig(name=OWN))
     folder = Path(out) if out else None
     if folder:
         _check_folder(folder, config, resume, force)
     if data is None:
         data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
+    if config.probe.protocol != "none":
+        require_labels(data)
     training = Training(config, data)
     if isinstance(training.miner, ProGCL) and config.miner.start_epoch > config.train.epochs:
         message = f"no mining: miner.start_epoch is {config.miner.start_epoch}, the last epoch {config.train.epochs}"
-        warnings.warn(message, stacklevel=2)
+        warnings.warn(message, ProgclWarning, stacklevel=2)
     if folder and not resume:
         _clear_folder(folder)
     _start(training, config, folder, first_stage)
@@ -291,6 +298,8 @@ def _line(record: Record) -> str:
 def _finish(training: Training, config: Config, folder: Path | None, progress: bool) -> Result:
     """Embed, probe, and write what the run gives."""
     embeddings = training.method.embed(training.data)
+    if folder:
+        checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy())
     start = time.perf_counter()
     score = None
     if config.probe.protocol != "none":
@@ -303,8 +312,8 @@ def _finish(training: Training, config: Config, folder: Path | None, progress: b
     losses = [record.loss for record in training.records]
     result = Result(config, embeddings, losses, score, mixture_facts(training.miner), seconds)
     if folder:
-        checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy())
         if isinstance(miner := training.miner, ProGCL) and miner.active:
-            checkpoint.replace(folder / "mixture.svg", lambda part: draw_mixture(miner, training.data, part))
+            labels = training.data if score else None
+            checkpoint.replace(folder / "mixture.svg", lambda part: draw_mixture(miner, labels, part))
         checkpoint.write_text(folder / "result.json", result.to_json())
     return result
