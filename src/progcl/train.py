@@ -81,6 +81,7 @@ class Training:
     def __init__(self, config: Config, data: Data) -> None:
         seed = config.train.seed
         self.data = data
+        self.graph = fingerprint(data)
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
         self.miner = make_miner(config)
         criterion = InfoNCE(config.loss.tau, self.miner, config.loss.block_size)
@@ -112,12 +113,12 @@ class Training:
         for index, slots in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
         tensors |= {f"generator.{name}": made.get_state() for name, made in self.generators.items()}
-        return tensors, {"graph": fingerprint(self.data), "records": [asdict(record) for record in self.records]}
+        return tensors, {"graph": self.graph, "records": [asdict(record) for record in self.records]}
 
     def restore(self, state: checkpoint.State, miner: bool = True) -> None:
         """Take a state back; without its miner's part, it is the start of a run with another miner."""
         tensors, values = state
-        if values["graph"] != fingerprint(self.data):
+        if values["graph"] != self.graph:
             raise InputError("the checkpoint belongs to another graph", "choose another --out")
         method = _below("method.", tensors)
         own = "criterion.miner."
