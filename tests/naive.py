@@ -88,10 +88,10 @@ def progcl_weights(p: list[list[float]], s: list[list[float]]) -> list[list[floa
 
 
 def hardest(p: list[list[float]], s: list[list[float]], count: int) -> list[list[int]]:
-    """The negatives with the largest measure of Eq. 10, hardest first."""
+    """The negatives with the largest measure of Eq. 10, in the order of their numbers."""
     n = len(p)
     ranked = [sorted((-p[i][k] * s[i][k], k) for k in range(n) if k != i)[:count] for i in range(n)]
-    return [[k for _, k in row] for row in ranked]
+    return [sorted(k for _, k in row) for row in ranked]
 
 
 def mixed_vectors(

@@ -1,7 +1,7 @@
 import torch
 
 from progcl.data import csbm
-from progcl.encoders import normalized_adjacency
+from progcl.graph import Graph, View
 from progcl.methods.features import propagated, raw
 
 DATA = csbm(nodes=60, features=20)
@@ -12,7 +12,7 @@ def test_raw_features_are_left_alone() -> None:
 
 
 def test_propagated_features_are_two_steps_of_message_passing() -> None:
-    dense = normalized_adjacency(DATA.edge_index, 60).matrix.to_dense()
+    dense = View(Graph(DATA)).adjacency().matrix.to_dense()
     torch.testing.assert_close(propagated(DATA), dense @ dense @ DATA.x)
 
 

@@ -197,7 +197,7 @@ def test_mixed_pairs_are_of_two_different_negatives() -> None:
     first, second = miner.pairs
     assert (first != second).all()
     counts = torch.bincount(first * 3 + second, minlength=9)
-    assert (counts[[1, 2, 3, 5, 6, 7]] > 50).all()  # all six ordered pairs, about 83 times each
+    assert (counts[[1, 2, 5]] > 100).all()  # all three pairs, about 167 times each
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -308,7 +308,8 @@ def test_nothing_of_n_squared_elements_is_ever_alive(
 ) -> None:
     n = 1000
     monkeypatch.setattr("progcl.contrast.ELEMENTS", 10 * n)
-    criterion = InfoNCE(TAU, make(start_epoch=1, samples=20, variant=variant))
+    monkeypatch.setattr("progcl.tiles.TILE", 100)
+    criterion = InfoNCE(TAU, make(start_epoch=1, samples=20, variant=variant), memory=0)
     with Largest() as largest:  # type: ignore[no-untyped-call]
         for epoch in (0, 1, 2):
             criterion.set_epoch(epoch)

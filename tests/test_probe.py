@@ -23,6 +23,19 @@ def test_splits_are_disjoint_and_of_the_right_size() -> None:
         assert np.array_equal(first.train, again.train)
 
 
+def test_tuning_nodes_are_never_reported_on() -> None:
+    def used(nodes: str, seed: int) -> set[int]:
+        splits = make_splits(DATA, 3, seed, nodes)
+        return {int(node) for split in splits for part in (split.train, split.validation, split.test) for node in part}
+
+    tuning, rest = used("tuning", 0), used("rest", 7)
+    assert len(tuning) == 41
+    assert tuning | rest == set(range(205))
+    assert not tuning & rest
+    with pytest.raises(InputError, match="part of the nodes"):
+        make_splits(DATA, 3, 0, "some")
+
+
 def test_public_splits_are_used_where_there_are_several() -> None:
     data = Data(x=torch.ones(6, 1), y=torch.arange(6) % 2, edge_index=torch.empty(2, 0, dtype=torch.long))
     data.train_mask = torch.tensor([[1, 0], [1, 0], [0, 1], [0, 1], [0, 0], [0, 0]], dtype=torch.bool)
@@ -31,6 +44,8 @@ def test_public_splits_are_used_where_there_are_several() -> None:
     first, second = make_splits(data, 20)
     assert (list(first.train), list(first.validation), list(first.test)) == ([0, 1], [2, 3], [4, 5])
     assert (list(second.train), list(second.validation), list(second.test)) == ([2, 3], [0, 1], [4, 5])
+    with pytest.raises(InputError, match="public splits"):
+        make_splits(data, 20, nodes="rest")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -8,18 +8,19 @@ from torch_geometric.data import Data
 
 from progcl.centrality import CENTRALITIES
 from progcl.errors import pick
+from progcl.graph import Graph, View
 
 CAP = 0.7  # nothing is dropped with a higher probability, however unimportant (GCA)
 
 
-def view(data: Data, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> Data:
-    """A copy without the edges and feature columns that chance took; rates are one number, or one per edge or column.
+def view(graph: Graph, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> View:
+    """What chance leaves of the edges and feature columns; rates are one number, or one per edge or column.
 
     The two directions of an edge are dropped independently; a column is dropped for all nodes at once.
     """
-    keep_edges = torch.rand(data.edge_index.size(1), generator=generator) >= edge_rates
-    keep_columns = torch.rand(data.x.size(1), generator=generator) >= feature_rates
-    return Data(x=data.x * keep_columns, edge_index=data.edge_index[:, keep_edges])
+    kept_edges = torch.rand(graph.edges, generator=generator) >= edge_rates
+    kept_columns = torch.rand(graph.columns, generator=generator) >= feature_rates
+    return View(graph, kept_edges, kept_columns)
 
 
 def edge_unimportance(data: Data, centrality: str) -> Tensor:

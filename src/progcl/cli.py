@@ -123,6 +123,7 @@ def _eval_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--protocol", type=str, help="clean, gca or bgrl; the run's own if not given")
     parser.add_argument("--splits", type=int, help="number of splits; the run's own if not given")
     parser.add_argument("--seed", type=int, help="seed of the splits; the run's own if not given")
+    parser.add_argument("--nodes", type=str, help="all, tuning or rest; the run's own if not given")
     _add_data_root(parser)
 
 
@@ -131,7 +132,7 @@ def _eval(options: dict[str, Any]) -> None:
     if not (run / "result.json").exists():
         hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
         raise InputError(f"`{run}` holds no finished run", hint)
-    changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed") if key in options}
+    changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
     config = load_config(str(run / "config.yaml"), changes)
     if config.probe.protocol == "none":
         raise InputError("`none` is no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
@@ -144,9 +145,8 @@ def _eval(options: dict[str, Any]) -> None:
 
     embeddings = torch.from_numpy(load_embeddings(run / "embeddings.npz"))
     data = load(config.data.name, options.get("data_root"), config.data.normalize, **config.data.options())
-    settings = (config.probe.protocol, config.probe.splits, config.probe.seed, True)
     mixture = json.loads((run / "result.json").read_text())["mixture"]
-    print(table({label(config, mixture): probe(embeddings, data, *settings)}))
+    print(table({label(config, mixture): probe(embeddings, data, **config.probe.options(), progress=True)}))
 
 
 def _ls_arguments(parser: ArgumentParser) -> None:

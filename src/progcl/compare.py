@@ -30,11 +30,12 @@ def compare(
     shared = out / "first-stage.safetensors"
     main = fit(config, out=out, resume=resume, force=force, data_root=data_root, first_stage=shared, progress=True)
     data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
-    settings = (config.probe.protocol, config.probe.splits, config.probe.seed, True)
+    settings = {**config.probe.options(), "progress": True}
+    untrained = Training(config, data)
     scores = {
-        "raw features": probe(raw(data), data, *settings),
-        "propagated features (no training)": probe(propagated(data), data, *settings),
-        "untrained encoder": probe(Training(config, data).method.embed(data), data, *settings),
+        "raw features": probe(raw(data), data, **settings),
+        "propagated features (no training)": probe(propagated(data), data, **settings),
+        "untrained encoder": probe(untrained.method.embed(untrained.graph), data, **settings),
     }
     for miner in MINERS:
         other = replace(config, miner=replace(config.miner, name=miner))

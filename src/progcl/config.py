@@ -137,15 +137,19 @@ class LossConfig:
     Args:
         tau: temperature
         block_size: anchors per block; null chooses by the number of nodes. Changes memory, not the result
+        memory: megabytes that may be spent to save time, 0 for the least; null is 1000, or a tenth of the machine's
     """
 
     tau: float = 0.4
     block_size: int | None = None
+    memory: float | None = None
 
     def __post_init__(self) -> None:
         in_range("loss.tau", self.tau, 0.03, 10, "the paper uses 0.2 to 0.4")
         if self.block_size is not None:
             in_range("loss.block_size", self.block_size, 1)
+        if self.memory is not None:
+            in_range("loss.memory", self.memory, 0)
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,7 @@ class TrainConfig:
 
     Args:
         epochs: passes over the graph
+        anchors: nodes, drawn anew in every epoch, that are contrasted with each other; null is all, as in the paper
         lr: step size of Adam
         weight_decay: of Adam
         seed: of every random draw of the run
@@ -161,6 +166,7 @@ class TrainConfig:
     """
 
     epochs: int = 500
+    anchors: int | None = None
     lr: float = 0.01
     weight_decay: float = 1e-5
     seed: int = 0
@@ -169,6 +175,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("epochs", "checkpoint_every"):
             in_range(f"train.{name}", getattr(self, name), 1)
+        if self.anchors is not None:
+            in_range("train.anchors", self.anchors, 2)
         for name in ("lr", "weight_decay", "seed"):
             in_range(f"train.{name}", getattr(self, name), 0)
 
@@ -181,13 +189,19 @@ class ProbeConfig:
         protocol: clean, gca or bgrl; none trains without looking at labels at all
         splits: random splits (data with public splits uses at most those)
         seed: of the splits
+        nodes: tuning is a fifth, always the same, to choose settings on; the rest is to report them on
         compare: also score features without training, the untrained encoder and the other miners
     """
 
     protocol: Literal["clean", "gca", "bgrl", "none"] = "clean"
     splits: int = 20
     seed: int = 0
+    nodes: Literal["all", "tuning", "rest"] = "all"
     compare: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """What `probe` takes."""
+        return {key: value for key, value in asdict(self).items() if key != "compare"}
 
     def __post_init__(self) -> None:
         in_range("probe.splits", self.splits, 1)

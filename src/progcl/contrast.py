@@ -1,7 +1,11 @@
-"""The contrastive loss on blocks of complete rows: exact for every miner, in memory linear in the nodes."""
+"""The contrastive loss, exact for every miner, in memory linear in the nodes.
+
+The generic path walks blocks of complete rows with any miner; a miner with a plan gets the closed form of `kernels`.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from progcl import kernels
 from progcl.errors import InputError, in_range
+from progcl.tiles import Plan, Workspace
 
+DEFAULT_MEMORY = 1000  # megabytes, or a tenth of the machine's memory if that is less
 ELEMENTS = 2**21  # of one bank's similarities in a block, if the user does not set the block size
 
 
@@ -51,8 +58,12 @@ class Miner(nn.Module):
         """Tell the epoch before its first step."""
         self.epoch = epoch
 
-    def prepare(self, z1: Tensor, z2: Tensor) -> None:
-        """Look at all unit vectors [N, d] of both views, once per step, without gradient."""
+    def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
+        """Look at all unit vectors [N, d] of both views, once per step, without gradient.
+
+        `anchors` are the nodes [n] that this step contrasts with each other, all if None: a block's rows and
+        columns count these.
+        """
 
     def weight(self, block: Block) -> Tensor | None:
         """Weights of the negatives, [b, 1, N] or [b, 2, N]; None is 1. The anchors' own columns are ignored."""
@@ -61,6 +72,13 @@ class Miner(nn.Module):
     def extra(self, block: Block) -> Tensor | None:
         """Similarities of synthetic negatives, [b, K]."""
         return None
+
+    def plan(self) -> Plan | None:
+        """What `weight` and `extra` come to in closed form; None leaves them to the generic path.
+
+        A subclass that overrides `weight` or `extra` and not `plan` takes the generic path.
+        """
+        return Plan()
 
 
 class InfoNCE(nn.Module):
@@ -78,34 +96,66 @@ class InfoNCE(nn.Module):
     Args:
         tau: temperature, 0.03 to 10 (float32 underflows below)
         miner: None for plain InfoNCE
-        block_size: anchors per block; memory grows with it, the result does not change
+        block_size: anchors per block or tile; memory grows with it, the result does not change
+        memory: megabytes that may hold tiles and frozen weights to save time, 0 for the least; None for 1 GB or a
+            tenth of the machine's memory, whichever is less
+        fast: take the closed form where the miner has one
     """
 
-    def __init__(self, tau: float = 0.4, miner: Miner | None = None, block_size: int | None = None) -> None:
+    def __init__(
+        self,
+        tau: float = 0.4,
+        miner: Miner | None = None,
+        block_size: int | None = None,
+        memory: float | None = None,
+        fast: bool = True,
+    ) -> None:
         super().__init__()
         in_range("tau", tau, 0.03, 10, "the paper uses 0.2 to 0.4")
         if block_size is not None:
             in_range("block_size", block_size, 1)
+        if memory is not None:
+            in_range("memory", memory, 0)
         if miner is not None and not isinstance(miner, Miner):
             raise InputError(f"`miner` needs to be a Miner (got {miner!r})", "for example miner=ProGCLWeight()")
         self.tau = tau
         self.miner = miner if miner is not None else Miner()
         self.block_size = block_size
+        self.fast = fast
+        self.workspace = Workspace(_bytes(memory), block_size)
 
     def set_epoch(self, epoch: int) -> None:
         """Pass the epoch on to the miner."""
         self.miner.set_epoch(epoch)
 
-    def forward(self, h1: Tensor, h2: Tensor) -> Tensor:
-        """The loss of two views' projected embeddings [N, d], row i of both being node i."""
+    def forward(self, h1: Tensor, h2: Tensor, anchors: Tensor | None = None) -> Tensor:
+        """The loss of two views' projected embeddings [N, d], row i of both being node i.
+
+        With `anchors`, node numbers [n], only these nodes are contrasted with each other.
+        """
         if h1.shape != h2.shape or h1.dim() != 2 or len(h1) < 2:
             shapes = f"{list(h1.shape)} and {list(h2.shape)}"
             raise InputError(f"the two views need the same shape [N, d] with N ≥ 2 (got {shapes})")
+        if anchors is not None and len(anchors) < 2:
+            raise InputError(f"a contrast needs at least 2 anchors (got {len(anchors)})")
         z1, z2 = normalize(h1, dim=1), normalize(h2, dim=1)
         with torch.no_grad():
-            self.miner.prepare(z1, z2)
+            self.miner.prepare(z1, z2, anchors)
+        if anchors is not None:
+            z1, z2 = z1[anchors], z2[anchors]
         loss: Tensor = _Contrast.apply(z1, z2, self)  # type: ignore[no-untyped-call]
         return loss
+
+    def plan(self) -> Plan | None:
+        """The miner's closed form, if it has one that speaks for all its methods."""
+        if not self.fast or type(self).row_losses is not InfoNCE.row_losses:
+            return None
+        for kind in type(self.miner).__mro__:
+            if "plan" in vars(kind):
+                return self.miner.plan()
+            if {"weight", "extra"} & set(vars(kind)):
+                return None
+        return None
 
     def row_losses(self, block: Block) -> Tensor:
         """-ℓ of each anchor, [b].
@@ -139,23 +189,16 @@ def _weighted_sum(mass: Tensor, weight: Tensor | None) -> Tensor:
 
 
 class _Contrast(torch.autograd.Function):
-    """Walk the blocks, take each block's gradient at once, keep [N, d] sums only."""
+    """Take the gradient together with the loss: what is kept for the backward pass is of size [N, d]."""
 
     @staticmethod
     def forward(ctx: Any, z1: Tensor, z2: Tensor, loss: InfoNCE) -> Tensor:
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        views = [z.detach().requires_grad_(wanted) for z in (z1, z2)]
-        total = z1.new_zeros((), dtype=torch.float64 if z1.dtype == torch.float64 else torch.float32)
-        nodes = len(z1)
-        for view, (own, other) in enumerate((views, views[::-1])):
-            for rows in blocks(nodes, loss.block_size):
-                with torch.set_grad_enabled(wanted):
-                    part = _block_loss(loss, own, other, rows, view) / (2 * nodes)
-                if wanted:
-                    part.backward()
-                total += part.detach()
+        plan = loss.plan() if z1.dtype in (torch.float32, torch.float64) else None
+        closed = plan and kernels.contrast((z1, z2), loss.tau, plan, loss.workspace, wanted)
+        total, first, second = closed or _walk(z1, z2, loss, wanted)
         if wanted:
-            ctx.save_for_backward(*(z.grad for z in views))
+            ctx.save_for_backward(first, second)
         return total
 
     @staticmethod
@@ -165,8 +208,33 @@ class _Contrast(torch.autograd.Function):
         return outer * first, outer * second, None
 
 
+def _walk(z1: Tensor, z2: Tensor, loss: InfoNCE, wanted: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Loss and gradient by blocks of complete rows, each block's gradient taken at once."""
+    views = [z.detach().requires_grad_(wanted) for z in (z1, z2)]
+    total = z1.new_zeros((), dtype=torch.float64 if z1.dtype == torch.float64 else torch.float32)
+    nodes = len(z1)
+    for view, (own, other) in enumerate((views, views[::-1])):
+        for rows in blocks(nodes, loss.block_size):
+            with torch.set_grad_enabled(wanted):
+                part = _block_loss(loss, own, other, rows, view) / (2 * nodes)
+            if wanted:
+                part.backward()
+            total += part.detach()
+    return total, views[0].grad, views[1].grad
+
+
 def _block_loss(loss: InfoNCE, own: Tensor, other: Tensor, rows: slice, view: int) -> Tensor:
     anchors = own[rows]
     sim = (anchors @ torch.cat([other, own]).T).view(len(anchors), 2, len(own))
     index = torch.arange(rows.start, rows.stop, device=own.device)
     return loss.row_losses(Block(sim, (other, own), index, view)).sum()
+
+
+def _bytes(megabytes: float | None) -> int:
+    if megabytes is not None:
+        return int(megabytes * 1e6)
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return int(DEFAULT_MEMORY * 1e6)
+    return min(int(DEFAULT_MEMORY * 1e6), machine // 10)

@@ -13,6 +13,7 @@ from torch.nn.functional import embedding_bag
 from progcl.contrast import Block, Miner, blocks
 from progcl.errors import InputError, ProgclWarning, in_range
 from progcl.mixtures import BetaMixture
+from progcl.tiles import Plan
 
 
 class ProGCL(Miner):
@@ -63,6 +64,8 @@ class ProGCL(Miner):
         self.mixture = BetaMixture(prior, iterations, rule, min_beta)  # type: ignore[arg-type]
         self.generator = torch.Generator().manual_seed(seed)
         self.steps_without_epoch = 0
+        self.anchors: Tensor | None = None
+        self.present = torch.empty(0)
         self.register_buffer("snapshot", torch.empty(0))
         self.register_buffer("bounds", torch.tensor([-1.0, 1.0], dtype=torch.float64))
         self.register_buffer("fitted", torch.empty(0, dtype=torch.float64))
@@ -72,24 +75,28 @@ class ProGCL(Miner):
         """Whether the mixture is fitted and tells true from false negatives."""
         return self.fitted.numel() > 0 and not self.mixture.degenerate_
 
-    def prepare(self, z1: Tensor, z2: Tensor) -> None:
-        """Fit the mixture in the first step of epoch E."""
+    def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
+        """Fit the mixture in the first step of epoch E; take the anchors' part of the snapshot."""
         self._warn_without_epoch()
         if (self.epoch or 0) >= self.start_epoch and not self.fitted.numel():
             self._fit(z1, z2)
-        if self.active and self.snapshot.shape[1:] != z1.shape:
+        if not self.active:
+            return
+        if self.snapshot.shape[1:] != z1.shape:
             then, now = list(self.snapshot.shape[1:]), list(z1.shape)
             raise InputError(f"the mixture was fitted on embeddings {then}, the loss is called with {now}")
+        self.anchors = anchors
+        self.present = self.snapshot if anchors is None else self.snapshot[:, anchors]
 
     def normalize(self, sim: Tensor) -> Tensor:
         """Cosines to [0, 1]."""
         low, high = self.bounds.tolist()
         return sim.sub(low).div_(high - low).clamp_(0, 1)
 
-    def frozen(self, rows: Tensor, view: int) -> Tensor:
+    def frozen(self, rows: Tensor | slice, view: int, columns: slice = slice(None)) -> Tensor:
         """Normalised inter-view similarities of epoch E, [b, N]."""
         view = 0 if self.released else view
-        return self.normalize(self.snapshot[view][rows] @ self.snapshot[1 - view].T)
+        return self.normalize(self.present[view][rows] @ self.present[1 - view][columns].T)
 
     def score(self, rows: Tensor, view: int, sim: Tensor | None = None) -> Tensor:
         """p(true | s)·s, the numerator of Eq. 10, [b, N], 0 for the anchor itself.
@@ -100,6 +107,11 @@ class ProGCL(Miner):
         score = self.mixture.posterior(s).mul_(s if sim is None else self.normalize(sim))
         score[torch.arange(len(rows), device=rows.device), rows] = 0
         return score
+
+    @property
+    def key(self) -> object:
+        """What stands for the frozen similarities of the present anchors, as long as they stay the same."""
+        return self.snapshot if self.anchors is None else None
 
     def _fit(self, z1: Tensor, z2: Tensor) -> None:
         self.snapshot = torch.stack([z1, z2]).detach().clone()
@@ -176,6 +188,17 @@ class ProGCLWeight(ProGCL):
             score = torch.where(mean > 0, score.div_(mean), 1.0)
         return score.unsqueeze(1)
 
+    def plan(self) -> Plan | None:
+        """p, and the range that makes s of cosines."""
+        if not self.active:
+            return Plan()
+        if self.released:
+            return None
+        low, high = self.bounds.tolist()
+        return Plan(
+            self.key, lambda view, *tile: self.mixture.posterior(self.frozen(tile[0], view, tile[1])), (low, high)
+        )
+
 
 class ProGCLMix(ProGCL):
     """Add negatives mixed from the hardest ones, leaning to the probably true (ProGCL-mix, Eq. 13-16).
@@ -209,27 +232,26 @@ class ProGCLMix(ProGCL):
         self.hardest = hardest
         self.synthetic = synthetic
         self.register_buffer("pairs", torch.empty(2, 0, dtype=torch.long), persistent=False)
-        self.lists: list[tuple[Tensor, Tensor]] = []
+        self.lists: tuple[Tensor, ...] = ()
+        self.ranked: object = None
 
-    def prepare(self, z1: Tensor, z2: Tensor) -> None:
-        """Fit and rank once, then draw this step's pairs of ranks."""
-        super().prepare(z1, z2)
+    def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
+        """Fit and rank once (for a step's anchors: anew), then draw this step's pairs of ranks."""
+        super().prepare(z1, z2, anchors)
         if not self.active:
             return
-        if not self.lists:
-            self.lists = [self._rank(view) for view in (0, 1)[: 1 if self.released else 2]]
-        self.pairs = self._draw_pairs(self.lists[0][0].size(1)).to(z1.device)
-
-    def _load_from_state_dict(self, *args: Any) -> None:
-        super()._load_from_state_dict(*args)
-        self.lists = []  # of the fit before; the next step ranks again
+        if self.ranked is None or self.ranked is not self.key:
+            self.lists = tuple(self._rank(view) for view in (0, 1)[: 1 if self.released else 2])
+            self.ranked = self.key
+        self.pairs = self._draw_pairs(len(self.lists[0])).to(z1.device)
 
     def extra(self, block: Block) -> Tensor | None:
         """θ(u_i, ũ_k), [b, m]."""
         if not self.active:
             return None
-        columns, strength = (part[block.rows] for part in self.lists[0 if self.released else block.view])
-        first, second = (columns[:, ranks].long() for ranks in self.pairs)
+        columns = self.lists[0 if self.released else block.view][:, block.rows].T.long()
+        strength = self._strength(block.view, block.rows, columns)
+        first, second = (columns[:, ranks] for ranks in self.pairs)
         lean, rest = (strength[:, ranks] for ranks in self.pairs)
         alpha = torch.where(lean + rest > 0, lean / (lean + rest), 0.5)
         sim = block.sim[:, 0]
@@ -240,27 +262,43 @@ class ProGCLMix(ProGCL):
         squared = alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * cosine
         return mixed * squared.clamp_min(1e-12).rsqrt()
 
-    def _rank(self, view: int) -> tuple[Tensor, Tensor]:
-        """Columns [N, N'] of the hardest negatives, and what they are mixed by: p (`released`: p·s)."""
-        nodes = self.snapshot.size(1)
+    def plan(self) -> Plan | None:
+        """The lists, their p, and the pairs."""
+        if not self.active:
+            return Plan()
+        if self.released or len(self.lists[0]) < 2:
+            return None
+        return Plan(self.key, columns=self.lists, strength=self._strengths, pairs=self.pairs)
+
+    def _rank(self, view: int) -> Tensor:
+        """The hardest negatives of each anchor, [N', N], ascending."""
+        nodes = self.present.size(1)
         count = min(self.hardest, nodes - 1)
-        columns, strength = [], []
+        dtype = torch.uint16 if nodes <= 2**16 else torch.int32
+        columns = torch.empty(count, nodes, dtype=dtype, device=self.present.device)
         for part in blocks(nodes):
-            rows = torch.arange(part.start, part.stop, device=self.snapshot.device)
+            rows = torch.arange(part.start, part.stop, device=self.present.device)
             score = self.score(rows, view)
             score[torch.arange(len(rows), device=rows.device), rows] = -1  # below a true negative's 0
-            score, top = score.topk(count, dim=1)
-            columns.append(top.int())
-            p = self.mixture.posterior(self.frozen(rows, view).gather(1, top))
-            strength.append(score if self.released else p)
-        return torch.cat(columns), torch.cat(strength)
+            columns[:, part] = score.topk(count, dim=1).indices.sort(dim=1).values.T.to(dtype)
+        return columns
+
+    def _strength(self, view: int, rows: Tensor | slice, columns: Tensor) -> Tensor:
+        """What `columns` [b, N'] are mixed by: p (`released`: p·s)."""
+        s = self.frozen(rows, view).gather(1, columns)
+        p = self.mixture.posterior(s)
+        return p.mul_(s) if self.released else p
+
+    def _strengths(self, view: int, rows: slice) -> Tensor:
+        return self._strength(view, rows, self.lists[view][:, rows].T.long()).T.contiguous()
 
     def _draw_pairs(self, count: int) -> Tensor:
         if self.released:
             return torch.stack([torch.arange(count), torch.randperm(count, generator=self.generator)])
         first = torch.randint(0, count, (self.synthetic,), generator=self.generator)
         other = torch.randint(1, max(count, 2), (self.synthetic,), generator=self.generator)
-        return torch.stack([first, (first + other) % count])
+        second = (first + other) % count
+        return torch.stack([torch.minimum(first, second), torch.maximum(first, second)])
 
 
 class _PairCosines(torch.autograd.Function):

@@ -26,12 +26,13 @@ from progcl.contrast import InfoNCE, Miner
 from progcl.data import OWN, checked, fingerprint, load
 from progcl.errors import InputError, ProgclWarning, pick
 from progcl.figures import draw_mixture
+from progcl.graph import Graph
 from progcl.methods.grace import METHODS, Grace
 from progcl.miners import MINERS, ProGCL
 from progcl.probe import Score, probe, require_labels
 from progcl.progress import bar
 
-GENERATORS = ("init", "view1", "view2")
+GENERATORS = ("init", "view1", "view2", "anchors")
 FILES = {
     *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "mixture.svg", "result.json"),
     *("first-stage.safetensors", "comparison.json", "compare"),
@@ -81,12 +82,14 @@ class Training:
     def __init__(self, config: Config, data: Data) -> None:
         seed = config.train.seed
         self.data = data
-        self.graph = fingerprint(data)
+        self.graph = Graph(data)
+        self.checksum = fingerprint(data)
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
         self.miner = make_miner(config)
-        criterion = InfoNCE(config.loss.tau, self.miner, config.loss.block_size)
+        criterion = InfoNCE(config.loss.tau, self.miner, config.loss.block_size, config.loss.memory)
         method = pick(METHODS, config.method.name, "method")
-        self.method: Grace = method(data, config.method, config.encoder, criterion, self.generators)
+        parts = (config.method, config.encoder, criterion, self.generators, config.train.anchors)
+        self.method: Grace = method(data, *parts)
         parameters = self.method.parameters()
         self.optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
         self.records: list[Record] = []
@@ -97,7 +100,7 @@ class Training:
             start, known = time.perf_counter(), mixture_facts(self.miner)
             self.method.set_epoch(epoch)
             self.optimizer.zero_grad(set_to_none=True)
-            loss = self.method.loss(self.data)
+            loss = self.method.loss(self.graph)
             loss.backward()
             self.optimizer.step()
             self.method.after_step()
@@ -113,12 +116,12 @@ class Training:
         for index, slots in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
         tensors |= {f"generator.{name}": made.get_state() for name, made in self.generators.items()}
-        return tensors, {"graph": self.graph, "records": [asdict(record) for record in self.records]}
+        return tensors, {"graph": self.checksum, "records": [asdict(record) for record in self.records]}
 
     def restore(self, state: checkpoint.State, miner: bool = True) -> None:
         """Take a state back; without its miner's part, it is the start of a run with another miner."""
         tensors, values = state
-        if values["graph"] != self.graph:
+        if values["graph"] != self.checksum:
             raise InputError("the checkpoint belongs to another graph", "choose another --out")
         method = _below("method.", tensors)
         own = "criterion.miner."
@@ -260,7 +263,7 @@ def _clear_folder(folder: Path) -> None:
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
     """A resumed run may become longer and be probed otherwise; anything else would make it another run."""
-    free = {"train.epochs", "train.checkpoint_every", "loss.block_size"}
+    free = {"train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory"}
     for section in (name for name in now if name != "probe"):
         for key, value in now[section].items():
             old = before[section][key]
@@ -298,14 +301,13 @@ def _line(record: Record) -> str:
 
 def _finish(training: Training, config: Config, folder: Path | None, progress: bool) -> Result:
     """Embed, probe, and write what the run gives."""
-    embeddings = training.method.embed(training.data)
+    embeddings = training.method.embed(training.graph)
     if folder:
         checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy())
     start = time.perf_counter()
     score = None
     if config.probe.protocol != "none":
-        options = (config.probe.protocol, config.probe.splits, config.probe.seed, progress)
-        score = probe(embeddings, training.data, *options)
+        score = probe(embeddings, training.data, **config.probe.options(), progress=progress)
     seconds = {
         "train": sum(record.seconds for record in training.records),
         "probe": time.perf_counter() - start,

@@ -7,7 +7,7 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.encoders import normalized_adjacency, propagate
+from progcl.graph import Graph, View, propagate
 
 
 def raw(data: Data) -> Tensor:
@@ -22,7 +22,7 @@ def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
     if x.size(1) > rank:
         u, s, _ = randomized_svd(x.numpy(), rank, random_state=0)
         x = torch.from_numpy(u * s).float()
-    adjacency = normalized_adjacency(data.edge_index, data.num_nodes)
+    adjacency = View(Graph(data)).adjacency()
     for _ in range(hops):
         x = propagate(x, adjacency)
     return x

@@ -10,6 +10,7 @@ from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportan
 from progcl.config import EncoderConfig, MethodConfig
 from progcl.contrast import InfoNCE
 from progcl.encoders import ENCODERS, Projector
+from progcl.graph import Graph, View
 
 
 class Grace(nn.Module):
@@ -20,7 +21,8 @@ class Grace(nn.Module):
         config: the two views' drop rates
         encoder: the network's shape
         criterion: the loss, with its miner
-        generators: `init` for the parameters, `view1` and `view2` for the views
+        generators: `init` for the parameters, `view1` and `view2` for the views, `anchors` for the nodes of a step
+        anchors: nodes contrasted in a step; None for all
     """
 
     def __init__(
@@ -30,13 +32,15 @@ class Grace(nn.Module):
         encoder: EncoderConfig,
         criterion: InfoNCE,
         generators: dict[str, torch.Generator],
+        anchors: int | None = None,
     ) -> None:
         super().__init__()
         shape = (data.x.size(1), encoder.hidden, encoder.layers, encoder.activation)
         self.encoder = ENCODERS[encoder.name](*shape, generators["init"])
         self.projector = Projector(encoder.hidden, encoder.projection, generators["init"])
         self.criterion = criterion
-        self.generators = [generators["view1"], generators["view2"]]
+        self.generators = generators
+        self.anchors = anchors
         self.rates = self.drop_rates(data, config)
 
     def drop_rates(self, data: Data, config: MethodConfig) -> list[tuple[float | Tensor, float | Tensor]]:
@@ -47,22 +51,25 @@ class Grace(nn.Module):
         """Pass the epoch on to the loss."""
         self.criterion.set_epoch(epoch)
 
-    def loss(self, data: Data) -> Tensor:
-        """Draw two views and contrast them."""
+    def loss(self, graph: Graph) -> Tensor:
+        """Draw two views and contrast all nodes in them, or as many as the configuration says."""
         h1, h2 = (
-            self.projector(self.encoder(view(data, *rates, generator)))
-            for rates, generator in zip(self.rates, self.generators, strict=True)
+            self.projector(self.encoder(view(graph, *rates, self.generators[name])))
+            for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
-        loss: Tensor = self.criterion(h1, h2)
+        some = None
+        if self.anchors is not None and self.anchors < graph.nodes:
+            some = torch.randperm(graph.nodes, generator=self.generators["anchors"])[: self.anchors]
+        loss: Tensor = self.criterion(h1, h2, some)
         return loss
 
     def after_step(self) -> None:
         """Nothing to do after an optimiser's step."""
 
     @torch.no_grad()
-    def embed(self, data: Data) -> Tensor:
+    def embed(self, graph: Graph) -> Tensor:
         """Embeddings [N, hidden] of the whole graph, before the projector."""
-        embeddings: Tensor = self.encoder(data)
+        embeddings: Tensor = self.encoder(View(graph))
         return embeddings
 
 

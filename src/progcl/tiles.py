@@ -1,0 +1,297 @@
+"""Tiles of all similarities between the 2N points of two views: computed once, used from both sides.
+
+A tile of view a's nodes I against view b's nodes K serves the rows and the columns as anchors. A first pass sums what
+every anchor needs; the tiles wait for the second pass, which makes the gradient, in a store of limited size, and are
+computed again where it is full.
+
+ProGCL's weight of anchor i for node k, in either view, is Q_ik/m_i for the first view's anchors and Q_ki/m'_i for
+the second's, with Q_ik = p_ik s_ik from inter-view similarities and m, m' the means of Q's rows and columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+TILE = 1024
+LEAST_ROUNDED = 2**12  # nodes, for the 16 bits' rounding to average out below single precision's
+FIXED_POINT = 2**16 - 1  # what a probability of 1 becomes in 16 bits
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the closed form needs to know of a miner; nothing for plain InfoNCE.
+
+    Attributes:
+        key: what the frozen parts were made from; they are kept from step to step as long as it is the same object
+        probability: (view, rows, columns) -> p(true) of view's anchors `rows` and candidates `columns`, frozen
+        bounds: the cosines that Min-Max normalisation takes to 0 and 1
+        columns: for each view's anchors, the candidates to mix [N', N], ascending
+        strength: (view, rows) -> what they are mixed by [N', b], frozen
+        pairs: two rows of ranks [2, m], the smaller above the larger
+    """
+
+    key: object = None
+    probability: Callable[[int, slice, slice], Tensor] | None = None
+    bounds: tuple[float, float] = (-1.0, 1.0)
+    columns: tuple[Tensor, ...] = ()
+    strength: Callable[[int, slice], Tensor] | None = None
+    pairs: Tensor | None = None
+
+    def mixing_bytes(self, like: Tensor) -> int:
+        """What strengths and gathered similarities of synthetic negatives take."""
+        if self.pairs is None:
+            return 0
+        return 2 * len(like) * (2 * len(self.columns[0]) + self.pairs.size(1)) * like.element_size()
+
+
+class Product(NamedTuple):
+    """Σ w e over a tile: view a's `rows` against view b's `columns`, weighted for the rows and for the columns."""
+
+    a: int
+    rows: slice
+    b: int
+    columns: slice
+    for_rows: Tensor
+    for_columns: Tensor
+
+
+class Workspace:
+    """Buffers that live from step to step, of at most `memory` bytes beside a few tiles."""
+
+    def __init__(self, memory: int, tile: int | None = None) -> None:
+        self.memory = memory
+        self.tile = tile or TILE
+        self.key: object = None
+        self.frozen: dict[tuple[int, int, int], Tensor] = {}
+        self.buffers: dict[str, Tensor] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.memory, self.tile)  # a copy starts empty
+
+    def buffer(self, name: str, size: int, like: Tensor) -> Tensor:
+        """A flat buffer of at least `size` elements, whose content does not matter."""
+        known = self.buffers.get(name)
+        if known is None or known.numel() < size or known.dtype != like.dtype or known.device != like.device:
+            self.buffers.pop(name, None)
+            known = self.buffers[name] = like.new_empty(size)
+        return known
+
+    def remember(self, key: object) -> None:
+        """Forget the frozen tiles of another key."""
+        if key is None or key is not self.key:
+            self.frozen.clear()
+            self.key = key
+
+
+class Layout:
+    """N nodes in equal blocks, and the places of the tiles (I ≤ K) in one flat store."""
+
+    def __init__(self, nodes: int, tile: int, slots: int) -> None:
+        number = math.ceil(nodes / tile)
+        self.side = min(nodes, 16 * math.ceil(nodes / number / 16))
+        self.slots = slots
+        self.blocks = [slice(start, min(start + self.side, nodes)) for start in range(0, nodes, self.side)]
+        self.pairs = list(combinations_with_replacement(range(len(self.blocks)), 2))
+        self.size = len(self.pairs) * slots * self.side**2
+
+    def place(self, first: int, second: int, slot: int) -> int:
+        """Where the tile of blocks first ≤ second begins."""
+        before = first * len(self.blocks) - first * (first - 1) // 2
+        return ((before + second - first) * self.slots + slot) * self.side**2
+
+    def table(self, places: list[int], stride: int, like: Tensor) -> Tensor:
+        """For every node, the place of its block plus `stride` times its position in the block, [N]."""
+        parts = [
+            place + stride * torch.arange(block.stop - block.start, device=like.device)
+            for place, block in zip(places, self.blocks, strict=True)
+        ]
+        return torch.cat(parts)
+
+
+class Tiles:
+    """One step's tiles.
+
+    Slots of a pair of blocks: 0 and 1 within each view, 2 and 3 between the views; with weights 4 and 5 are 0 and 1
+    weighted for their columns.
+    """
+
+    def __init__(self, views: tuple[Tensor, Tensor], tau: float, plan: Plan, workspace: Workspace) -> None:
+        self.views = views
+        self.tau = tau
+        self.plan = plan
+        self.workspace = workspace
+        self.scaled = [z / tau for z in views]
+        self.layout = Layout(len(views[0]), workspace.tile, 4 if plan.probability is None else 6)
+        workspace.remember(plan.key)
+        self.precision = self._precision()
+        room = workspace.memory - self._frozen_bytes(self.precision) - plan.mixing_bytes(views[0])
+        per_pair = self.layout.slots * self.layout.side**2
+        self.stored = max(0, min(len(self.layout.pairs), room // (per_pair * views[0].element_size())))
+        self.store = workspace.buffer("store", self.stored * per_pair, views[0])
+
+    def masses(self) -> tuple[Tensor, Tensor | None]:
+        """Σ Q e of every anchor, [2, N], and Σ Q where there are weights."""
+        mass = self.views[0].new_zeros(2, len(self.views[0]))
+        norm = None if self.plan.probability is None else torch.zeros_like(mass)
+        for pair in self.layout.pairs:
+            for product in self._compute(pair, norm):
+                mass[product.a, product.rows] += product.for_rows.sum(dim=1)
+                if not _mirrored(product):
+                    mass[product.b, product.columns] += product.for_columns.sum(dim=0)
+        return mass, norm
+
+    def gradient(self, push: Tensor, in_place: bool = False) -> tuple[Tensor, Tensor]:
+        """Σ_b e_ab (w_ab u_a + w_ba u_b) z_b of every anchor, [N, d] for each view.
+
+        `in_place`: the store holds e_ab (w_ab u_a + w_ba u_b) already, and more that is not symmetric.
+        """
+        grads = (torch.zeros_like(self.views[0]), torch.zeros_like(self.views[1]))
+        for number, pair in enumerate(self.layout.pairs):
+            products = self._recall(pair) if number < self.stored else self._compute(pair)
+            for product in products:
+                a, rows, b, columns, for_rows, _ = product
+                pull = for_rows if in_place else self._pull(product, push)
+                grads[a][rows].addmm_(pull, self.views[b][columns])
+                if in_place or not _mirrored(product):
+                    grads[b][columns].addmm_(pull.T, self.views[a][rows])
+        return grads
+
+    def pull_in_place(self, push: Tensor) -> None:
+        """Turn the store into e_ab (w_ab u_a + w_ba u_b), halved where rows and columns are the same anchors."""
+        for pair in self.layout.pairs:
+            for product in self._recall(pair):
+                product.for_rows.copy_(self._pull(product, push))
+                if _mirrored(product):
+                    product.for_rows.div_(2)
+
+    def _pull(self, product: Product, push: Tensor) -> Tensor:
+        a, rows, b, columns, for_rows, for_columns = product
+        out = self._scratch("pull", for_rows.shape)
+        if for_rows is for_columns:
+            return torch.add(push[a, rows, None], push[b, columns], out=out).mul_(for_rows)
+        return torch.mul(for_rows, push[a, rows, None], out=out).addcmul_(for_columns, push[b, columns])
+
+    def _compute(self, pair: tuple[int, int], norm: Tensor | None = None) -> Iterator[Product]:
+        if self.plan.probability is not None:
+            yield from self._weighted(pair, norm)
+            return
+        for slot, (a, rows, b, columns) in self._jobs(pair):
+            tile = self._exp(self._similarities(pair, slot, a, rows, b, columns), pair)
+            yield Product(a, rows, b, columns, tile, tile)
+
+    def _weighted(self, pair: tuple[int, int], norm: Tensor | None) -> Iterator[Product]:
+        jobs = dict(self._jobs(pair))
+        weights: list[Tensor] = []
+        for slot in (2, 3):
+            if slot not in jobs:  # one block with itself
+                weights.append(self._scratch("weight1", weights[0].T.shape).copy_(weights[0].T))
+                continue
+            a, rows, b, columns = jobs[slot]
+            tile = self._similarities(pair, slot, a, rows, b, columns)
+            weight = self._weight(pair, a, tile)
+            weights.append(weight)
+            if norm is not None:
+                norm[a, rows] += weight.sum(dim=1)
+                norm[b, columns] += weight.sum(dim=0)
+            self._exp(tile, pair).mul_(weight)
+            yield Product(a, rows, b, columns, tile, tile)
+        for slot in (0, 1):
+            a, rows, b, columns = jobs[slot]
+            tile = self._exp(self._similarities(pair, slot, a, rows, b, columns), pair)
+            mirror = torch.mul(tile, weights[1 - a], out=self._place(pair, slot + 4, tile.shape))
+            yield Product(a, rows, b, columns, tile.mul_(weights[a]), mirror)
+
+    def _recall(self, pair: tuple[int, int]) -> Iterator[Product]:
+        for slot, (a, rows, b, columns) in self._jobs(pair):
+            shape = torch.Size((rows.stop - rows.start, columns.stop - columns.start))
+            tile = self._place(pair, slot, shape)
+            twice = slot < 2 and self.layout.slots == 6
+            yield Product(a, rows, b, columns, tile, self._place(pair, slot + 4, shape) if twice else tile)
+
+    def _jobs(self, pair: tuple[int, int]) -> list[tuple[int, tuple[int, slice, int, slice]]]:
+        """Slot, and (a, rows, b, columns), of each tile of a pair of blocks.
+
+        Slot 3 is laid out as first against second block where weights of the same layout are needed, and
+        as first against second view where addresses into the store are.
+        """
+        first, second = (self.layout.blocks[number] for number in pair)
+        jobs = [(2, (0, first, 1, second)), (0, (0, first, 0, second)), (1, (1, first, 1, second))]
+        if first != second:
+            turned = (1, first, 0, second) if self.layout.slots == 6 else (0, second, 1, first)
+            jobs.insert(1, (3, turned))
+        return jobs
+
+    def _similarities(self, pair: tuple[int, int], slot: int, a: int, rows: slice, b: int, columns: slice) -> Tensor:
+        left, right = self.scaled[a][rows], self.views[b][columns]
+        return torch.mm(left, right.T, out=self._place(pair, slot, torch.Size((len(left), len(right)))))
+
+    def _exp(self, tile: Tensor, pair: tuple[int, int]) -> Tensor:
+        tile.exp_()
+        return tile.fill_diagonal_(0) if pair[0] == pair[1] else tile
+
+    def _weight(self, pair: tuple[int, int], view: int, tile: Tensor) -> Tensor:
+        """Q = p·s, 0 for the anchor itself."""
+        low, high = self.plan.bounds
+        shift = tile.new_tensor(-low / (high - low))
+        weight = torch.add(shift, tile, alpha=self.tau / (high - low), out=self._scratch(f"weight{view}", tile.shape))
+        weight.clamp_(0, 1).mul_(self._probability(pair, view))
+        return weight.fill_diagonal_(0) if pair[0] == pair[1] else weight
+
+    def _probability(self, pair: tuple[int, int], view: int) -> Tensor:
+        """p of a tile, up to a factor that all tiles share and that cancels in the weights."""
+        known = self.workspace.frozen.get((*pair, view))
+        if known is None:
+            assert self.plan.probability is not None
+            known = self.plan.probability(view, *(self.layout.blocks[number] for number in pair))
+            if self.precision == torch.uint16:
+                known = _rounded(known, seed=self.layout.place(*pair, view))
+            if self.precision is not None:
+                self.workspace.frozen[(*pair, view)] = known
+        return self._scratch("pull", known.shape).copy_(known) if self.precision == torch.uint16 else known
+
+    def _precision(self) -> torch.dtype | None:
+        """How frozen probabilities are kept: as they are, in 16 bits, or not at all, as there is room."""
+        if self.plan.probability is None or self.plan.key is None:
+            return None
+        own, memory = self.views[0].dtype, self.workspace.memory
+        if self._frozen_bytes(own) <= memory // 4:
+            return own
+        averaged = own == torch.float32 and len(self.views[0]) >= LEAST_ROUNDED
+        return torch.uint16 if averaged and self._frozen_bytes(torch.uint16) <= memory else None
+
+    def _frozen_bytes(self, dtype: torch.dtype | None) -> int:
+        nodes = len(self.views[0])
+        return nodes * (nodes + self.layout.side) * dtype.itemsize if dtype else 0
+
+    def _place(self, pair: tuple[int, int], slot: int, shape: torch.Size) -> Tensor:
+        """A tile in the store, or in passing."""
+        start = self.layout.place(*pair, slot)
+        if start >= self.stored * self.layout.slots * self.layout.side**2:
+            return self._scratch(f"slot{slot}", shape)
+        return self._cut(self.store[start:], shape)
+
+    def _scratch(self, name: str, shape: torch.Size) -> Tensor:
+        return self._cut(self.workspace.buffer(name, self.layout.side**2, self.views[0]), shape)
+
+    def _cut(self, flat: Tensor, shape: torch.Size) -> Tensor:
+        side = self.layout.side
+        return flat[: side**2].view(side, side)[: shape[0], : shape[1]]
+
+
+def _mirrored(product: Product) -> bool:
+    """Whether rows and columns are the same anchors, each pair being met twice."""
+    return product.a == product.b and product.rows == product.columns
+
+
+def _rounded(p: Tensor, seed: int) -> Tensor:
+    """Probabilities in 16 bits, up or down by chance, so that errors average out; the chance is always the same."""
+    generator = torch.Generator(p.device).manual_seed(seed)
+    chance = torch.rand(p.shape, generator=generator, device=p.device, dtype=p.dtype)
+    return p.mul_(FIXED_POINT).add_(chance).floor_().clamp_max_(FIXED_POINT).to(torch.uint16)

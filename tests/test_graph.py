@@ -1,0 +1,47 @@
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from progcl.data import csbm
+from progcl.graph import Graph, Sparse, View, propagate
+
+LOOPED = torch.tensor([[0, 1, 2, 2, 3, 3], [1, 2, 0, 1, 3, 0]])  # one-way edges, a self-loop, node 4 alone
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("edges", [LOOPED, csbm(nodes=60, classes=3).edge_index])
+def test_a_view_is_pygs_normalisation_of_the_kept_edges(edges: torch.Tensor) -> None:
+    nodes = max(5, int(edges.max()) + 1)
+    graph = Graph(Data(x=torch.ones(nodes, 1), edge_index=edges))
+    for seed in range(3):
+        kept = torch.rand(edges.size(1), generator=seeded(seed)) < 0.6
+        adjacency = View(graph, kept_edges=kept).adjacency()
+        index, weight = gcn_norm(edges[:, kept], num_nodes=nodes)
+        expected = torch.zeros(nodes, nodes).index_put_((index[1], index[0]), weight)
+        torch.testing.assert_close(adjacency.matrix.to_dense(), expected)
+        torch.testing.assert_close(adjacency.transpose.to_dense(), expected.T)
+
+
+def test_propagation_passes_gradcheck_on_one_way_edges() -> None:
+    adjacency = View(Graph(Data(x=torch.ones(5, 1), edge_index=LOOPED))).adjacency()
+    double = Sparse(*(matrix.double() for matrix in adjacency))
+    x = torch.randn(5, 4, generator=seeded(0), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: propagate(x, double), (x,))
+
+
+@pytest.mark.parametrize(("share", "kind"), [(0.05, Sparse), (0.5, torch.Tensor)])
+def test_the_first_product_is_the_same_for_sparse_and_dense_features(share: float, kind: type) -> None:
+    x = torch.randn(30, 20, generator=seeded(0)) * (torch.rand(30, 20, generator=seeded(1)) < share)
+    graph = Graph(Data(x=x, edge_index=LOOPED))
+    assert isinstance(graph.features, kind)
+    kept = torch.rand(20, generator=seeded(2)) < 0.5
+    ours, theirs = (torch.randn(20, 3, generator=seeded(3)).requires_grad_() for _ in range(2))
+    outer = torch.randn(30, 3, generator=seeded(4))
+    (View(graph, kept_columns=kept).transform(ours) * outer).sum().backward()
+    ((x * kept) @ theirs * outer).sum().backward()
+    torch.testing.assert_close(View(graph, kept_columns=kept).transform(ours), (x * kept) @ theirs)
+    torch.testing.assert_close(ours.grad, theirs.grad)

@@ -1,0 +1,183 @@
+"""The closed form against the generic path, which is tested against the paper's equations elsewhere."""
+
+import copy
+import pickle
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from naive import clusters
+from progcl import InfoNCE, ProGCLMix, ProGCLWeight
+from progcl.contrast import Block, Miner
+from progcl.miners import ProGCL
+from progcl.tiles import LEAST_ROUNDED, Workspace
+
+TAU = 0.4
+MAKERS: dict[str, Callable[[], Miner]] = {
+    "none": Miner,
+    "weight": lambda: ProGCLWeight(start_epoch=1, samples=20, prior=0.2),
+    "mix": lambda: ProGCLMix(start_epoch=1, samples=20, prior=0.2, hardest=15, synthetic=25),
+}
+SIZES = [(2, 1), (5, 2), (40, 16), (57, 16), (57, 100), (150, 32)]
+
+
+def views(n: int, seed: int, dtype: torch.dtype = torch.float64, d: int = 8) -> tuple[Tensor, Tensor]:
+    first, second = (clusters(n, d, 10 * seed + view, noise=0.4).to(dtype).requires_grad_() for view in (0, 1))
+    return first, second
+
+
+def run(criterion: InfoNCE, n: int, dtype: torch.dtype, anchors: Tensor | None = None) -> list[Tensor]:
+    """Loss and gradients of a step after the fit."""
+    for epoch in (1, 2, 3):
+        criterion.set_epoch(epoch)
+        h1, h2 = views(n, epoch, dtype)
+        loss = criterion(h1, h2, anchors)
+        loss.backward()
+    assert h1.grad is not None
+    assert h2.grad is not None
+    return [loss.detach(), h1.grad, h2.grad]
+
+
+def difference(ours: list[Tensor], theirs: list[Tensor]) -> float:
+    """The largest, relative to the largest entry."""
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:no mixture")
+@pytest.mark.parametrize("memory", [0, 0.05, 1000])
+@pytest.mark.parametrize(("n", "tile"), SIZES)
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+def test_both_paths_agree(name: str, n: int, tile: int, memory: float, dtype: torch.dtype, tolerance: float) -> None:
+    fast, slow = (InfoNCE(TAU, MAKERS[name](), memory=memory, fast=fast) for fast in (True, False))
+    fast.workspace.tile = tile
+    assert difference(run(fast, n, dtype), run(slow, n, dtype)) < tolerance
+
+
+@pytest.mark.parametrize("name", ["weight", "mix"])
+def test_the_miners_above_are_at_work(name: str) -> None:
+    criterion = InfoNCE(TAU, MAKERS[name]())
+    run(criterion, 57, torch.float64)
+    assert isinstance(criterion.miner, ProGCL)
+    assert criterion.miner.active
+    assert criterion.plan() is not None
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_gradient_passes_gradcheck(name: str) -> None:
+    criterion = InfoNCE(TAU, MAKERS[name](), block_size=4)
+    run(criterion, 12, torch.float64)
+    miner = criterion.miner
+    if isinstance(miner, ProGCLMix):
+        pairs = miner.pairs.clone()
+        miner._draw_pairs = lambda count: pairs  # type: ignore[method-assign]
+    if isinstance(miner, ProGCLWeight):  # its weights follow the similarities, without gradient
+        miner.normalize = lambda sim: torch.full_like(sim, 0.5)  # type: ignore[method-assign]
+        miner.bounds = torch.tensor([-1e9, 1e9], dtype=torch.float64)  # the same in the closed form
+    assert torch.autograd.gradcheck(criterion, views(12, seed=7))
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("fast", [True, False])
+def test_anchors_are_the_loss_of_their_rows(name: str, fast: bool) -> None:
+    """Nothing but the anchors counts, and what is frozen follows their numbers."""
+    anchors = torch.randperm(57, generator=torch.Generator().manual_seed(0))[:40]
+    criterion = InfoNCE(TAU, MAKERS[name](), fast=fast)
+    whole = run(criterion, 57, torch.float64)
+    everyone = torch.randperm(57, generator=torch.Generator().manual_seed(1))
+    if name != "mix":  # whose pairs are drawn anew
+        again = InfoNCE(TAU, MAKERS[name](), fast=fast)
+        assert difference(run(again, 57, torch.float64, everyone), whole) < 1e-12
+    _, first, _ = run(criterion, 57, torch.float64, anchors)
+    left_out = torch.ones(57, dtype=torch.bool)
+    left_out[anchors] = False
+    assert (first[left_out] == 0).all()
+    assert (first[anchors] != 0).any(dim=1).all()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_anchors_agree_on_both_paths(name: str) -> None:
+    anchors = torch.randperm(57, generator=torch.Generator().manual_seed(0))[:40]
+    fast, slow = (
+        run(InfoNCE(TAU, MAKERS[name](), block_size=16, fast=fast), 57, torch.float64, anchors)
+        for fast in (True, False)
+    )
+    assert difference(fast, slow) < 1e-12
+
+
+def test_sixteen_bits_are_enough_for_many_nodes() -> None:
+    n = LEAST_ROUNDED
+    fast = InfoNCE(TAU, MAKERS["weight"](), memory=n * n * 3 / 1e6)
+    for rounded, exact in zip(
+        run(fast, n, torch.float32), run(InfoNCE(TAU, MAKERS["weight"]()), n, torch.float32), strict=True
+    ):
+        assert (rounded - exact).norm() < 1e-6 * exact.norm()
+    assert {kept.dtype for kept in fast.workspace.frozen.values()} == {torch.uint16}
+
+
+def test_frozen_tiles_belong_to_their_fit() -> None:
+    """A state loaded from elsewhere is not weighted by the probabilities of the run before."""
+    criterion, other = (InfoNCE(TAU, MAKERS["weight"]()) for _ in range(2))
+    run(criterion, 57, torch.float64)
+    other.set_epoch(1)
+    other(*views(57, seed=5))
+    criterion.load_state_dict(other.state_dict())
+    fresh = InfoNCE(TAU, MAKERS["weight"](), fast=False)
+    fresh.load_state_dict(other.state_dict())
+    for each in (criterion, fresh):
+        each.set_epoch(4)
+    h1, h2 = views(57, seed=6)
+    assert criterion(h1, h2).item() == pytest.approx(fresh(h1, h2).item(), rel=1e-12)
+
+
+def test_an_anchor_without_weight_takes_the_generic_path() -> None:
+    criterion, slow = (InfoNCE(TAU, MAKERS["weight"](), fast=fast) for fast in (True, False))
+    for each in (criterion, slow):
+        run(each, 57, torch.float64)
+    h1, h2 = (h.detach().clone() for h in views(57, seed=6))
+    h1[3] = -h2.sum(dim=0)  # further from all candidates than any pair was at epoch E
+    assert criterion(h1, h2).item() == pytest.approx(slow(h1, h2).item(), rel=1e-12)
+    assert criterion(h1, h2).isfinite()
+
+
+class Halved(ProGCLWeight):
+    """A user's miner that changes `weight` and knows nothing of plans."""
+
+    def weight(self, block: Block) -> Tensor | None:
+        weight = super().weight(block)
+        return None if weight is None else weight / 2
+
+
+def test_a_subclass_without_a_plan_takes_the_generic_path() -> None:
+    criterion = InfoNCE(TAU, Halved(start_epoch=1, samples=20, prior=0.2))
+    halved = run(criterion, 57, torch.float64)
+    assert criterion.plan() is None
+    assert difference(halved, run(InfoNCE(TAU, MAKERS["weight"]()), 57, torch.float64)) > 0.01
+
+
+def test_half_precision_takes_the_generic_path() -> None:
+    h1, h2 = (h.detach() for h in views(20, 1, torch.bfloat16))
+    exact = InfoNCE(TAU)(h1.double(), h2.double()).item()
+    assert InfoNCE(TAU)(h1, h2).item() == pytest.approx(exact, rel=0.02)
+
+
+def test_a_copy_of_the_loss_starts_with_empty_buffers() -> None:
+    criterion = InfoNCE(TAU, memory=50)
+    criterion(*views(57, 1))
+    for made in (copy.deepcopy(criterion), pickle.loads(pickle.dumps(criterion))):
+        assert made.workspace.memory == 50_000_000
+        assert not made.workspace.buffers
+        assert made(*views(57, 1)).item() == criterion(*views(57, 1)).item()
+
+
+def test_the_store_keeps_to_its_memory() -> None:
+    for memory in (0, 100_000, 400_000):
+        criterion = InfoNCE(TAU, MAKERS["weight"](), memory=memory / 1e6)
+        criterion.workspace.tile = 32
+        run(criterion, 200, torch.float32)
+        workspace = criterion.workspace
+        kept = [workspace.buffers["store"], *workspace.frozen.values()]
+        assert sum(part.numel() * part.element_size() for part in kept) <= memory
+    assert isinstance(workspace, Workspace)
