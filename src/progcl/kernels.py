@@ -18,7 +18,7 @@ from torch import Tensor
 
 from progcl.tiles import Plan, Tiles, Workspace
 
-CHUNK = 128  # anchors at once in the arithmetic of synthetic negatives, which then stays in the cache
+RANKS = 32  # at once in the arithmetic of synthetic negatives, which then stays in the cache
 TINY = 1e-12  # least squared length of a mixed vector
 
 
@@ -68,70 +68,86 @@ class Mixed:
         assert plan.pairs is not None
         self.tiles = tiles
         self.plan = plan
-        self.first, self.second = plan.pairs
-        self.gathered: list[tuple[Tensor, Tensor]] = []
+        # In this order, pairs that lie close together in the store come one after another.
+        self.first, self.second = plan.pairs[:, plan.pairs[0].argsort()]
+        self.similar: list[Tensor] = []
+        self.cosine: list[list[Tensor]] = [[], []]
 
     def masses(self) -> Tensor:
         """Σ e^{θ(a,ũ)/τ} of every anchor, [2, N]."""
-        mass = self.tiles.views[0].new_empty(2, len(self.tiles.views[0]))
-        for view, anchors, to_anchor, between in self._chunks():
-            similar = self.tiles.store.index_select(0, to_anchor.flatten()).log_().view_as(to_anchor)
-            cosine = self.tiles.store.index_select(0, between.flatten()).log_().mul_(self.tiles.tau)
-            self.gathered.append((similar, cosine.view_as(between)))
-            _, _, length, mixed = self._mix(view, anchors, *self.gathered[-1])
-            mass[view, anchors] = mixed.mul_(length).exp_().sum(dim=0)
+        mass = self.tiles.views[0].new_zeros(2, len(self.tiles.views[0]))
+        for view in (0, 1):
+            addresses = self._to_anchors(view)
+            gathered = [self.tiles.store.index_select(0, part.flatten()).log_().view_as(part) for part in addresses]
+            self.similar.append(torch.cat(gathered))
+            for first, second, between in self._pairs(view):
+                cosine = self.tiles.store.index_select(0, between.flatten()).log_().mul_(self.tiles.tau)
+                self.cosine[view].append(cosine.view_as(between))
+                _, _, length, mixed = self._mix(view, first, second, self.cosine[view][-1])
+                mass[view] += mixed.mul_(length).exp_().sum(dim=0)
         return mass
 
     def add_gradient(self, pull: Tensor) -> None:
         """Turn the store's tiles into gradients, and add those of the synthetic negatives."""
         self.tiles.pull_in_place(pull)
-        for number, (view, anchors, to_anchor, between) in enumerate(self._chunks()):
-            similar, cosine = self.gathered[number]
-            alpha, squared, length, mixed = self._mix(view, anchors, similar, cosine)
-            rest = 1 - alpha
-            theta = mixed.mul(length)
-            grad = theta.exp().mul_(pull[view, anchors]).mul_(length)
-            at_similar = torch.zeros_like(similar).index_add_(0, self.first, grad * alpha)
-            at_similar.index_add_(0, self.second, grad * rest)
-            self.tiles.store.scatter_add_(0, to_anchor.flatten(), at_similar.flatten())
-            grad.mul_(alpha).mul_(rest).mul_(length).mul_(theta).mul_(-self.tiles.tau).masked_fill_(squared < TINY, 0)
-            self.tiles.store.scatter_add_(0, between.flatten(), grad.flatten())
+        store, tau = self.tiles.store, self.tiles.tau
+        for view in (0, 1):
+            at_similar = torch.zeros_like(self.similar[view])
+            for (first, second, between), cosine in zip(self._pairs(view), self.cosine[view], strict=True):
+                alpha, squared, length, mixed = self._mix(view, first, second, cosine)
+                theta = mixed.mul_(length)
+                grad = theta.exp().mul_(pull[view]).mul_(length)
+                lean = grad * alpha
+                at_similar.index_add_(0, first, lean)
+                at_similar.index_add_(0, second, grad.sub_(lean))
+                lean.mul_(1 - alpha).mul_(length).mul_(theta).mul_(-tau).masked_fill_(squared < TINY, 0)
+                store.scatter_add_(0, between.flatten(), lean.flatten())
+            for part, grad in zip(self._to_anchors(view), at_similar.split(RANKS), strict=True):
+                store.scatter_add_(0, part.flatten(), grad.flatten())
 
-    def _mix(self, view: int, anchors: slice, similar: Tensor, cosine: Tensor) -> tuple[Tensor, ...]:
-        """α, r^-2, r, and θ/τ before the division by the length, [m, c] each."""
-        strength = self._strength(view, anchors)
-        lean, rest = strength.index_select(0, self.first), strength.index_select(0, self.second)
+    def _mix(self, view: int, first: Tensor, second: Tensor, cosine: Tensor) -> tuple[Tensor, ...]:
+        """α, r^-2, r, and θ/τ before the division by the length, [k, N] each."""
+        strength = self._strength(view)
+        lean, rest = strength.index_select(0, first), strength.index_select(0, second)
         alpha = torch.where(lean + rest > 0, lean / (lean + rest), 0.5)
         squared = (1 - alpha).mul_(alpha).mul_(cosine - 1).mul_(2).add_(1)
-        mixed = torch.lerp(similar.index_select(0, self.second), similar.index_select(0, self.first), alpha)
+        mixed = torch.lerp(self.similar[view].index_select(0, second), self.similar[view].index_select(0, first), alpha)
         return alpha, squared, squared.clamp_min(TINY).rsqrt_(), mixed
 
-    def _strength(self, view: int, anchors: slice) -> Tensor:
-        frozen, place = self.tiles.workspace.frozen, (view, anchors.start, anchors.stop)
-        if place not in frozen:
+    def _strength(self, view: int) -> Tensor:
+        """What the candidates are mixed by, [N', N]."""
+        frozen, blocks = self.tiles.workspace.frozen, self.tiles.layout.blocks
+        if (view, 0, 0) not in frozen:
             assert self.plan.strength is not None
-            frozen[place] = self.plan.strength(view, anchors)
-        return frozen[place]
+            frozen[view, 0, 0] = torch.cat([self.plan.strength(view, block) for block in blocks], dim=1)
+        return frozen[view, 0, 0]
 
-    def _chunks(self) -> Iterator[tuple[int, slice, Tensor, Tensor]]:
-        """View, anchors, and the store's addresses of θ(a,p), [N', c], and of θ(p,q), [m, c]."""
+    def _to_anchors(self, view: int) -> Iterator[Tensor]:
+        """The store's addresses of θ(a,p), some ranks [k, N] at a time."""
         layout, like = self.tiles.layout, self.first
-        side, row = layout.side, len(layout.blocks)
-        for view in (0, 1):
-            above = layout.table([layout.place(block, 0, 1 - view) for block in range(row)], side, like)
-            along = layout.table([block * layout.slots * side**2 for block in range(row)], 1, like)
-            for number, block in enumerate(layout.blocks):
-                places = [self._place(view, number, other) for other in range(row)]
-                own = layout.table(places, (1, side)[view], like)
-                for start in range(block.start, block.stop, CHUNK):
-                    anchors = slice(start, min(start + CHUNK, block.stop))
-                    columns = self.plan.columns[view][:, anchors].long()
-                    shape, flat = columns.shape, columns.flatten()
-                    within = torch.arange(start - block.start, anchors.stop - block.start, device=like.device)
-                    to_anchor = own.index_select(0, flat).view(shape).add_(within * (side, 1)[view])
-                    between = above.index_select(0, flat).view(shape).index_select(0, self.first)
-                    between += along.index_select(0, flat).view(shape).index_select(0, self.second)
-                    yield view, anchors, to_anchor, between
+        numbers = range(len(layout.blocks))
+        stride, across = ((1, layout.side), (layout.side, 1))[view]
+        table = torch.cat(
+            [layout.table([self._place(view, block, other) for other in numbers], stride, like) for block in numbers]
+        )
+        nodes = len(self.tiles.views[0])
+        offset = layout.table([block * nodes for block in numbers], 0, like)
+        within = layout.table([0 for _ in numbers], across, like)
+        for columns in self.plan.columns[view].split(RANKS):
+            index = columns.long().add_(offset)
+            yield table.index_select(0, index.flatten()).view_as(index).add_(within)
+
+    def _pairs(self, view: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Some pairs of ranks [k] at a time, and the store's addresses of θ(p,q), [k, N]."""
+        layout, like = self.tiles.layout, self.first
+        numbers = range(len(layout.blocks))
+        above = layout.table([layout.place(block, 0, 1 - view) for block in numbers], layout.side, like)
+        along = layout.table([block * layout.slots * layout.side**2 for block in numbers], 1, like)
+        columns = self.plan.columns[view]
+        for first, second in zip(self.first.split(RANKS), self.second.split(RANKS), strict=True):
+            p, q = columns[first].long(), columns[second].long()
+            between = above.index_select(0, p.flatten()).add_(along.index_select(0, q.flatten()))
+            yield first, second, between.view_as(p)
 
     def _place(self, view: int, block: int, other: int) -> int:
         """The tile of view's anchors in `block` and the other view's candidates in `other`."""

@@ -100,21 +100,22 @@ class BetaMixture:
 
     def density(self, s: Floats) -> Floats:
         """λ_c Beta(s | α_c, β_c) of each component, [2, n]: true negatives first (Eq. 3, 4)."""
-        return np.exp(_log_density(np.clip(s, EDGE, 1 - EDGE), self.alpha_, self.beta_, self.weight_))
+        return np.exp(_log_density(_logs(np.clip(s, EDGE, 1 - EDGE)), self.alpha_, self.beta_, self.weight_))
 
     def _expectation_maximization(self, s: Floats) -> None:
         self.alpha_, self.beta_ = np.array([1.0, 2.0]), np.array([2.0, 1.0])
         self.weight_ = np.array([1 - self.prior, self.prior])
+        logs = _logs(s)
         for _ in range(self.iterations):
-            log_joint = _log_density(s, self.alpha_, self.beta_, self.weight_)
+            log_joint = _log_density(logs, self.alpha_, self.beta_, self.weight_)
             first = expit(log_joint[0] - log_joint[1])  # Eq. 5
             share = np.maximum(np.stack([first, 1 - first]), TINY)
             self.alpha_, self.beta_ = _moments(s, share)
             if self.beta_[1] < 1 and self.min_beta is not None:
                 self.beta_[1] = self.min_beta
             self.weight_ = share.mean(axis=1) / share.mean(axis=1).sum()  # Eq. 8
-        both = np.logaddexp(*_log_density(s, self.alpha_, self.beta_, self.weight_))
-        alone = _log_density(s, *_moments(s, np.ones((1, s.size))), np.ones(1))
+        both = np.logaddexp(*_log_density(logs, self.alpha_, self.beta_, self.weight_))
+        alone = _log_density(logs, *_moments(s, np.ones((1, s.size))), np.ones(1))
         self.gain_ = float(both.mean() - alone.mean())
         order = self._true_first()
         self.alpha_, self.beta_, self.weight_ = self.alpha_[order], self.beta_[order], self.weight_[order]
@@ -160,9 +161,13 @@ class BetaMixture:
         return self
 
 
-def _log_density(s: Floats, alpha: Floats, beta: Floats, weight: Floats) -> Floats:
-    """log λ_c + log Beta(s | α_c, β_c), one row a component (Eq. 3)."""
-    log_s, log_rest = np.log(s), np.log1p(-s)
+def _logs(s: Floats) -> tuple[Floats, Floats]:
+    return np.log(s), np.log1p(-s)
+
+
+def _log_density(logs: tuple[Floats, Floats], alpha: Floats, beta: Floats, weight: Floats) -> Floats:
+    """log λ_c + log Beta(s | α_c, β_c) from log s and log(1-s), one row a component (Eq. 3)."""
+    log_s, log_rest = logs
     rows = [
         np.log(w) - betaln(a, b) + (a - 1) * log_s + (b - 1) * log_rest
         for a, b, w in zip(alpha, beta, weight, strict=True)
