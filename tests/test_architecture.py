@@ -31,6 +31,11 @@ ORDER = [  # a module may import those before it
     "checkpoint",
     "train",
     "compare",
+    "benchmarks.measure",
+    "benchmarks.dense",
+    "benchmarks.loss",
+    "benchmarks.epoch",
+    "benchmarks.probe",
     "cli",
 ]
 MAY_TOUCH_LABELS = {"data", "probe", "figures"}

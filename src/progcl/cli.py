@@ -7,6 +7,8 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
+from importlib import import_module
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -16,13 +18,14 @@ from jsonargparse import ArgumentParser, DefaultHelpFormatter
 from tqdm import tqdm
 
 from progcl.config import PRESETS, add_options, explain, given, load_config, to_yaml
-from progcl.errors import InputError, pick
+from progcl.errors import InputError, in_range, pick
 
 EPILOG = """examples:
   progcl train digits                             a graph that comes with the package
   progcl train photo --miner.name progcl-mix      a preset with one option changed
   progcl train photo --out runs/a --resume        go on after a crash
   progcl eval runs/a --protocol bgrl              probe again, by another protocol
+  progcl bench loss                               time and memory against dense autograd
   progcl ls presets"""
 
 
@@ -149,6 +152,35 @@ def _eval(options: dict[str, Any]) -> None:
     print(table({label(config, mixture): probe(embeddings, data, **config.probe.options(), progress=True)}))
 
 
+def _bench_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("what", type=str, choices=list(BENCHMARKS), help="what to measure")
+    parser.add_argument("--out", type=str, default="benchmarks/results", help="folder for the result")
+    parser.add_argument("--repeats", type=int, help="rounds in which the sides take turns; the median counts")
+    parser.add_argument("--nodes", type=int, help="loss: where all sides are compared")
+    parser.add_argument("--width", type=int, help="loss: of the vectors; epoch: of the layer")
+    parser.add_argument("--sizes", type=list[int], help="loss: where time and memory are measured: [2048, 4096]")
+    parser.add_argument("--dense-up-to", type=int, help="loss: largest size that dense autograd is given")
+    parser.add_argument("--data", type=str, help="epoch, probe: preset or data set")
+    parser.add_argument("--layer-data", type=str, help="epoch: data set for the GCN layer")
+    parser.add_argument("--splits", type=int, help="probe: random splits")
+    _add_data_root(parser)
+
+
+def _bench(options: dict[str, Any]) -> None:
+    name = options.pop("what")
+    out = Path(options.pop("out", "benchmarks/results"))
+    make = getattr(import_module(f"progcl.benchmarks.{name}"), BENCHMARKS[name])
+    known = {field.name for field in fields(make)}
+    for key, value in options.items():
+        if key not in known:
+            flag = f"--{key.replace('_', '-')}"
+            raise InputError(f"`{flag}` is no option of `bench {name}`", "`progcl bench --help` says which is whose")
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int):
+                in_range(f"--{key}", number, 2 if key in ("nodes", "sizes") else 1)
+    print(make(**options).run(out))
+
+
 def _ls_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", type=str, choices=list(LISTS), help="what to list")
 
@@ -214,9 +246,12 @@ def _summary(documented: object) -> str:
 COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[ArgumentParser], None]]] = {
     "train": (_train, "Train on a graph, embed its nodes and probe the embedding.", _train_arguments),
     "eval": (_eval, "Probe the embedding of a finished run again.", _eval_arguments),
+    "bench": (_bench, "Measure time and memory against straightforward versions, by turns.", _bench_arguments),
     "ls": (_ls, "List data sets, methods, miners or presets.", _ls_arguments),
     "show": (_show, "Print a preset with all its options.", _show_arguments),
 }
+
+BENCHMARKS = {"loss": "LossBench", "epoch": "EpochBench", "probe": "ProbeBench"}
 
 LISTS: dict[str, Callable[[], list[tuple[str, str]]]] = {
     "data": _list_data,

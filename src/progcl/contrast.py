@@ -19,7 +19,7 @@ from progcl.errors import InputError, in_range
 from progcl.tiles import Plan, Workspace
 
 DEFAULT_MEMORY = 1000  # megabytes, or a tenth of the machine's memory if that is less
-ELEMENTS = 2**21  # of one bank's similarities in a block, if the user does not set the block size
+ELEMENTS = 2**20  # of one bank's similarities in a block, if the user does not set the block size
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Miner(nn.Module):
     """
 
     epoch: int | None = None
+    memory: int = 10**9  # bytes that may be kept from step to step; the loss sets it
 
     def set_epoch(self, epoch: int) -> None:
         """Tell the epoch before its first step."""
@@ -123,6 +124,7 @@ class InfoNCE(nn.Module):
         self.block_size = block_size
         self.fast = fast
         self.workspace = Workspace(_bytes(memory), block_size)
+        self.miner.memory = self.workspace.memory
 
     def set_epoch(self, epoch: int) -> None:
         """Pass the epoch on to the miner."""
@@ -205,7 +207,7 @@ class _Contrast(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         (outer,) = grads
         first, second = ctx.saved_tensors
-        return outer * first, outer * second, None
+        return (first, second, None) if outer == 1 else (outer * first, outer * second, None)
 
 
 def _walk(z1: Tensor, z2: Tensor, loss: InfoNCE, wanted: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -225,7 +227,7 @@ def _walk(z1: Tensor, z2: Tensor, loss: InfoNCE, wanted: bool) -> tuple[Tensor, 
 
 def _block_loss(loss: InfoNCE, own: Tensor, other: Tensor, rows: slice, view: int) -> Tensor:
     anchors = own[rows]
-    sim = (anchors @ torch.cat([other, own]).T).view(len(anchors), 2, len(own))
+    sim = torch.stack([anchors @ other.T, anchors @ own.T], dim=1)
     index = torch.arange(rows.start, rows.stop, device=own.device)
     return loss.row_losses(Block(sim, (other, own), index, view)).sum()
 

@@ -241,15 +241,22 @@ class ProGCLMix(ProGCL):
         if not self.active:
             return
         if self.ranked is None or self.ranked is not self.key:
-            self.lists = tuple(self._rank(view) for view in (0, 1)[: 1 if self.released else 2])
+            views = (0,) if self.released else (0, 1)
+            room = len(views) * self.count * len(z1) * self._narrow.itemsize <= self.memory
+            self.lists = tuple(self._rank(view) for view in views) if room else ()
             self.ranked = self.key
-        self.pairs = self._draw_pairs(len(self.lists[0])).to(z1.device)
+        self.pairs = self._draw_pairs(self.count).to(z1.device)
+
+    @property
+    def count(self) -> int:
+        """N' in the present graph."""
+        return min(self.hardest, self.present.size(1) - 1)
 
     def extra(self, block: Block) -> Tensor | None:
         """θ(u_i, ũ_k), [b, m]."""
         if not self.active:
             return None
-        columns = self.lists[0 if self.released else block.view][:, block.rows].T.long()
+        columns = self._columns(block.view, block.rows)
         strength = self._strength(block.view, block.rows, columns)
         first, second = (columns[:, ranks] for ranks in self.pairs)
         lean, rest = (strength[:, ranks] for ranks in self.pairs)
@@ -266,22 +273,31 @@ class ProGCLMix(ProGCL):
         """The lists, their p, and the pairs."""
         if not self.active:
             return Plan()
-        if self.released or len(self.lists[0]) < 2:
+        if self.released or self.count < 2 or not self.lists:
             return None
         return Plan(self.key, columns=self.lists, strength=self._strengths, pairs=self.pairs)
 
+    def _columns(self, view: int, rows: Tensor) -> Tensor:
+        """The hardest negatives of some anchors, [b, N'], ascending: from the lists, or ranked if there are none."""
+        if self.lists:
+            return self.lists[0 if self.released else view][:, rows].T.long()
+        score = self.score(rows, view)
+        score[torch.arange(len(rows), device=rows.device), rows] = -1  # below a true negative's 0
+        return score.topk(self.count, dim=1).indices.sort(dim=1).values
+
     def _rank(self, view: int) -> Tensor:
-        """The hardest negatives of each anchor, [N', N], ascending."""
+        """The hardest negatives of all anchors, [N', N], ascending."""
+        self.lists = ()
         nodes = self.present.size(1)
-        count = min(self.hardest, nodes - 1)
-        dtype = torch.uint16 if nodes <= 2**16 else torch.int32
-        columns = torch.empty(count, nodes, dtype=dtype, device=self.present.device)
+        columns = torch.empty(self.count, nodes, dtype=self._narrow, device=self.present.device)
         for part in blocks(nodes):
             rows = torch.arange(part.start, part.stop, device=self.present.device)
-            score = self.score(rows, view)
-            score[torch.arange(len(rows), device=rows.device), rows] = -1  # below a true negative's 0
-            columns[:, part] = score.topk(count, dim=1).indices.sort(dim=1).values.T.to(dtype)
+            columns[:, part] = self._columns(view, rows).T.to(self._narrow)
         return columns
+
+    @property
+    def _narrow(self) -> torch.dtype:
+        return torch.uint16 if self.present.size(1) <= 2**16 else torch.int32
 
     def _strength(self, view: int, rows: Tensor | slice, columns: Tensor) -> Tensor:
         """What `columns` [b, N'] are mixed by: p (`released`: p·s)."""

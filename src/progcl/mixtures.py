@@ -18,6 +18,7 @@ Similarities = TypeVar("Similarities", Floats, Tensor)
 
 EDGE = 1e-6  # similarities are kept this far from 0 and 1, where log s and log(1-s) are infinite
 TINY = 1e-12
+PIECE = 2**18  # similarities at a time, so that the fit takes little more memory than they do
 LEAST_GAIN = 1e-4  # nats per similarity that a second component has to earn
 LEAST_DISTANCE = 0.5  # standard deviations between two components' means, for one to be "the lower"
 
@@ -103,23 +104,32 @@ class BetaMixture:
         return np.exp(_log_density(_logs(np.clip(s, EDGE, 1 - EDGE)), self.alpha_, self.beta_, self.weight_))
 
     def _expectation_maximization(self, s: Floats) -> None:
+        pieces = [(piece, _logs(piece)) for piece in np.array_split(s, -(-s.size // PIECE))]
         self.alpha_, self.beta_ = np.array([1.0, 2.0]), np.array([2.0, 1.0])
         self.weight_ = np.array([1 - self.prior, self.prior])
-        logs = _logs(s)
         for _ in range(self.iterations):
-            log_joint = _log_density(logs, self.alpha_, self.beta_, self.weight_)
-            first = expit(log_joint[0] - log_joint[1])  # Eq. 5
-            share = np.maximum(np.stack([first, 1 - first]), TINY)
-            self.alpha_, self.beta_ = _moments(s, share)
+            sums = np.sum([_power_sums(piece, self._shares(logs)) for piece, logs in pieces], axis=0)
+            self.alpha_, self.beta_ = _moments(*sums)
             if self.beta_[1] < 1 and self.min_beta is not None:
                 self.beta_[1] = self.min_beta
-            self.weight_ = share.mean(axis=1) / share.mean(axis=1).sum()  # Eq. 8
-        both = np.logaddexp(*_log_density(logs, self.alpha_, self.beta_, self.weight_))
-        alone = _log_density(logs, *_moments(s, np.ones((1, s.size))), np.ones(1))
-        self.gain_ = float(both.mean() - alone.mean())
+            self.weight_ = sums[0] / sums[0].sum()  # Eq. 8
+        alone = _moments(*_power_sums(s, np.ones((1, s.size))))
+        gains = [
+            np.logaddexp(*_log_density(logs, self.alpha_, self.beta_, self.weight_)).sum()
+            - _log_density(logs, *alone, np.ones(1)).sum()
+            for _, logs in pieces
+        ]
+        self.gain_ = float(sum(gains) / s.size)
         order = self._true_first()
         self.alpha_, self.beta_, self.weight_ = self.alpha_[order], self.beta_[order], self.weight_[order]
         self.degenerate_ = False
+
+    def _shares(self, logs: tuple[Floats, Floats]) -> Floats:
+        """p(c | s), [2, n] (Eq. 5)."""
+        log_joint = _log_density(logs, self.alpha_, self.beta_, self.weight_)
+        first = expit(log_joint[0] - log_joint[1])
+        shares: Floats = np.maximum(np.stack([first, 1 - first]), TINY)
+        return shares
 
     def _true_first(self) -> list[int]:
         mean = self.alpha_ / (self.alpha_ + self.beta_)
@@ -175,11 +185,15 @@ def _log_density(logs: tuple[Floats, Floats], alpha: Floats, beta: Floats, weigh
     return np.stack(rows)
 
 
-def _moments(s: Floats, share: Floats) -> tuple[Floats, Floats]:
+def _power_sums(s: Floats, share: Floats) -> Floats:
+    """Σ share, Σ share·s and Σ share·s² of each component, [3, c]."""
+    return np.stack([share.sum(axis=1), share @ s, share @ s**2])
+
+
+def _moments(total: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """α_c and β_c of the beta distributions with the weighted means and variances (Eq. 6, 7)."""
-    total = share.sum(axis=1)
-    mean = share @ s / total
-    variance = np.array([row @ (s - m) ** 2 for row, m in zip(share, mean, strict=True)]) / total
+    mean = first / total
+    variance = second / total - mean**2
     widest = mean * (1 - mean)  # no distribution on [0, 1] has more variance than a coin of this mean
     concentration = widest / np.clip(variance, TINY, widest * (1 - EDGE)) - 1
     return mean * concentration, (1 - mean) * concentration

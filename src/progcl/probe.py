@@ -100,7 +100,7 @@ def probe(
         raise InputError(f"{len(embeddings)} embeddings do not belong to a graph of {data.num_nodes} nodes")
     if not embeddings.isfinite().all():
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
-    labels = data.y.cpu().numpy()
+    labels = labels_of(data)
     made = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)
     try:
         return Score(protocol, tuple(100 * right for right in evaluate(embeddings.cpu(), labels, made)))
@@ -113,6 +113,12 @@ def require_labels(data: Data) -> None:
     """Raise `InputError` where there is nothing to probe with."""
     if data.get("y") is None:
         raise InputError("the data has no labels to probe with", "set --probe.protocol none")
+
+
+def labels_of(data: Data) -> Labels:
+    """The classes of all nodes, [N]."""
+    labels: Labels = data.y.cpu().numpy()
+    return labels
 
 
 def clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:
