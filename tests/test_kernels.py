@@ -3,16 +3,17 @@
 import copy
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import Tensor
 
 from naive import clusters
-from progcl import InfoNCE, ProGCLMix, ProGCLWeight
+from progcl import InfoNCE, InputError, ProGCLMix, ProGCLWeight
 from progcl.contrast import Block, Miner
 from progcl.miners import ProGCL
-from progcl.tiles import LEAST_ROUNDED, Workspace
+from progcl.tiles import LEAST_ROUNDED
 
 TAU = 0.4
 MAKERS: dict[str, Callable[[], Miner]] = {
@@ -155,6 +156,14 @@ def test_a_subclass_without_a_plan_takes_the_generic_path() -> None:
     halved = run(criterion, 57, torch.float64)
     assert criterion.plan() is None
     assert difference(halved, run(InfoNCE(TAU, MAKERS["weight"]()), 57, torch.float64)) > 0.01
+    assert InfoNCE(TAU, Squared()).plan() is None
+
+
+class Squared(ProGCLWeight):
+    """A user's miner that changes what `weight` is made of."""
+
+    def score(self, rows: Tensor, view: int, sim: Tensor | None = None) -> Tensor:
+        return super().score(rows, view, sim).square()
 
 
 def test_half_precision_takes_the_generic_path() -> None:
@@ -163,21 +172,59 @@ def test_half_precision_takes_the_generic_path() -> None:
     assert InfoNCE(TAU)(h1, h2).item() == pytest.approx(exact, rel=0.02)
 
 
-def test_a_copy_of_the_loss_starts_with_empty_buffers() -> None:
-    criterion = InfoNCE(TAU, memory=50)
-    criterion(*views(57, 1))
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_copy_of_the_loss_starts_with_empty_buffers(name: str) -> None:
+    criterion = InfoNCE(TAU, MAKERS[name](), memory=50)
+    run(criterion, 57, torch.float64)
     for made in (copy.deepcopy(criterion), pickle.loads(pickle.dumps(criterion))):
         assert made.workspace.memory == 50_000_000
         assert not made.workspace.buffers
-        assert made(*views(57, 1)).item() == criterion(*views(57, 1)).item()
+        values = [copy.deepcopy(criterion)(*views(57, 1)).item(), made(*views(57, 1)).item()]
+        assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
-def test_the_store_keeps_to_its_memory() -> None:
+def test_the_store_keeps_to_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after epoch E, which wants room for more."""
+    monkeypatch.setattr("progcl.tiles.LEAST_ROUNDED", 100)
     for memory in (0, 100_000, 400_000):
         criterion = InfoNCE(TAU, MAKERS["weight"](), memory=memory / 1e6)
         criterion.workspace.tile = 32
-        run(criterion, 200, torch.float32)
-        workspace = criterion.workspace
-        kept = [workspace.buffers["store"], *workspace.frozen.values()]
-        assert sum(part.numel() * part.element_size() for part in kept) <= memory
-    assert isinstance(workspace, Workspace)
+        for epoch in (0, 1, 2):
+            criterion.set_epoch(epoch)
+            criterion(*views(400, epoch, torch.float32)).backward()
+            workspace = criterion.workspace
+            kept = [workspace.buffers["store"], *workspace.frozen.values()]
+            assert sum(part.numel() * part.element_size() for part in kept) <= memory
+
+
+@pytest.mark.parametrize("tau", [0.03, 0.05, 0.1])
+def test_small_losses_keep_their_digits(tau: float) -> None:
+    exact, single = (InfoNCE(tau)(*views(100, 1, dtype)) for dtype in (torch.float64, torch.float32))
+    assert single.item() == pytest.approx(exact.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_other_precisions_and_modes_do_not_disturb(name: str) -> None:
+    criterion = InfoNCE(TAU, MAKERS[name]())
+    expected = run(criterion, 57, torch.float32)[0].item()
+    with torch.inference_mode():
+        assert criterion(*views(57, 5, torch.float64)).isfinite()
+        criterion.workspace.clear()
+        criterion(*views(57, 5, torch.float32))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert criterion(*views(57, 3, torch.float32)).item() == pytest.approx(expected, rel=0.02)
+    criterion(*views(57, 4, torch.float32)).backward()
+
+
+def test_a_second_derivative_is_refused() -> None:
+    h1, h2 = views(20, 1)
+    with pytest.raises(InputError, match="second derivative"):
+        torch.autograd.grad(InfoNCE(TAU)(h1, h2), h1, create_graph=True)
+
+
+def test_threads_share_a_loss() -> None:
+    criterion = InfoNCE(TAU)
+    seeds = list(range(6)) * 5
+    expected = [criterion(*views(80, seed)).item() for seed in seeds]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda seed: criterion(*views(80, seed)).item(), seeds)) == expected

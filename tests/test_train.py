@@ -91,8 +91,8 @@ def test_training_lowers_the_loss_and_calls_back() -> None:
 
 
 @pytest.mark.parametrize("miner", MINERS)
-@pytest.mark.parametrize("stop", [3, 5, 8])
-def test_an_interrupted_run_ends_with_the_same_bits(miner: str, stop: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stop", "anchors"), [(3, None), (5, None), (8, None), (8, 60)])
+def test_an_interrupted_run_ends_with_the_same_bits(miner: str, stop: int, anchors: int | None, tmp_path: Path) -> None:
     class Interrupt(Exception):
         pass
 
@@ -100,7 +100,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(miner: str, stop: int, tmp_p
         if record.epoch == stop:
             raise Interrupt
 
-    config = small(miner__name=miner)
+    config = small(miner__name=miner, train__anchors=anchors)
     whole = fit(config, out=tmp_path / "whole")
     with pytest.raises(Interrupt):
         fit(config, out=tmp_path / "cut", on_epoch=interrupt)
@@ -258,5 +258,19 @@ def test_a_block_size_changes_no_result() -> None:
 def test_state_holds_every_generator() -> None:
     training = Training(small(), csbm(nodes=30))
     tensors, _ = training.state()
-    assert {"generator.init", "generator.view1", "generator.view2"} <= set(tensors)
+    assert {f"generator.{name}" for name in ("init", "view1", "view2", "anchors")} <= set(tensors)
     assert "method.criterion.miner._extra_state" in tensors
+
+
+def test_anchors_change_the_run_unless_they_are_all() -> None:
+    everyone, some, more = (fit(small(train__anchors=number)).losses for number in (None, 60, 1000))
+    assert everyone == more
+    assert everyone != some
+
+
+def test_nodes_that_cannot_be_split_are_refused_before_training() -> None:
+    def never(record: Record) -> None:
+        raise AssertionError("it trained")
+
+    with pytest.raises(InputError, match="at least 10 nodes"):
+        fit(small(data__nodes=40, probe__nodes="tuning"), on_epoch=never)

@@ -160,7 +160,7 @@ def _bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--width", type=int, help="loss: of the vectors; epoch: of the layer")
     parser.add_argument("--sizes", type=list[int], help="loss: where time and memory are measured: [2048, 4096]")
     parser.add_argument("--dense-up-to", type=int, help="loss: largest size that dense autograd is given")
-    parser.add_argument("--data", type=str, help="epoch, probe: preset or data set")
+    parser.add_argument("--data", type=str, help="epoch: preset or data set; probe: data set")
     parser.add_argument("--layer-data", type=str, help="epoch: data set for the GCN layer")
     parser.add_argument("--splits", type=int, help="probe: random splits")
     _add_data_root(parser)
@@ -177,7 +177,7 @@ def _bench(options: dict[str, Any]) -> None:
             raise InputError(f"`{flag}` is no option of `bench {name}`", "`progcl bench --help` says which is whose")
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, int):
-                in_range(f"--{key}", number, 2 if key in ("nodes", "sizes") else 1)
+                in_range(f"--{key.replace('_', '-')}", number, 2 if key in ("nodes", "sizes") else 1)
     print(make(**options).run(out))
 
 

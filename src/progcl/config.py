@@ -284,7 +284,7 @@ def explain(error: argparse.ArgumentError, flags: Iterable[str] = ()) -> InputEr
         expected = f"one of {choices.group(1)}" if choices else " or ".join(kinds)
         expected = 'two numbers, as in "[0.3, 0.4]"' if "tuple" in text else expected
         message = f"`{bad.group(1)}` needs {expected}" + (f" (got {wrong.group(1)})" if wrong else "")
-        return InputError(message, "`progcl train --help` lists every option with its type")
+        return InputError(message, "`--help` after the command lists every option with its type")
     unknown = re.search(r"--([\w.-]+)", text)
     if "nrecognized" in text and unknown:
         return InputError(f"unknown option `--{unknown.group(1)}`", suggest(f"--{unknown.group(1)}", flags))

@@ -6,6 +6,7 @@ The generic path walks blocks of complete rows with any miner; a miner with a pl
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -138,13 +139,13 @@ class InfoNCE(nn.Module):
         if h1.shape != h2.shape or h1.dim() != 2 or len(h1) < 2:
             shapes = f"{list(h1.shape)} and {list(h2.shape)}"
             raise InputError(f"the two views need the same shape [N, d] with N ≥ 2 (got {shapes})")
-        if anchors is not None and len(anchors) < 2:
-            raise InputError(f"a contrast needs at least 2 anchors (got {len(anchors)})")
         z1, z2 = normalize(h1, dim=1), normalize(h2, dim=1)
         with torch.no_grad():
             self.miner.prepare(z1, z2, anchors)
         if anchors is not None:
             z1, z2 = z1[anchors], z2[anchors]
+            if len(z1) < 2:
+                raise InputError(f"a contrast needs at least 2 anchors (got {len(z1)})")
         loss: Tensor = _Contrast.apply(z1, z2, self)  # type: ignore[no-untyped-call]
         return loss
 
@@ -155,7 +156,7 @@ class InfoNCE(nn.Module):
         for kind in type(self.miner).__mro__:
             if "plan" in vars(kind):
                 return self.miner.plan()
-            if {"weight", "extra"} & set(vars(kind)):
+            if {"weight", "extra", "score", "normalize"} & set(vars(kind)):
                 return None
         return None
 
@@ -197,7 +198,10 @@ class _Contrast(torch.autograd.Function):
     def forward(ctx: Any, z1: Tensor, z2: Tensor, loss: InfoNCE) -> Tensor:
         wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         plan = loss.plan() if z1.dtype in (torch.float32, torch.float64) else None
-        closed = plan and kernels.contrast((z1, z2), loss.tau, plan, loss.workspace, wanted)
+        closed = None
+        if plan is not None:
+            with loss.workspace.lock:  # its buffers serve one call at a time
+                closed = kernels.contrast((z1, z2), loss.tau, plan, loss.workspace, wanted)
         total, first, second = closed or _walk(z1, z2, loss, wanted)
         if wanted:
             ctx.save_for_backward(first, second)
@@ -205,6 +209,8 @@ class _Contrast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        if torch.is_grad_enabled():  # create_graph=True
+            raise InputError("the loss has no second derivative", "call backward without create_graph")
         (outer,) = grads
         first, second = ctx.saved_tensors
         return (first, second, None) if outer == 1 else (outer * first, outer * second, None)
@@ -234,7 +240,7 @@ def _block_loss(loss: InfoNCE, own: Tensor, other: Tensor, rows: slice, view: in
 
 def _bytes(megabytes: float | None) -> int:
     if megabytes is not None:
-        return int(megabytes * 1e6)
+        return int(min(megabytes * 1e6, sys.maxsize))
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not on this system

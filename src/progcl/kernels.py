@@ -29,6 +29,7 @@ def contrast(
 
     That is where an anchor's weights are all 0, or where synthetic negatives find no room for the store.
     """
+    assert not (plan.probability and plan.columns), "the store's addresses are those of tiles without weights"
     tiles = Tiles(views, tau, plan, workspace)
     mixed = None
     if plan.columns:
@@ -44,17 +45,16 @@ def contrast(
     if mixed:
         mass = mass + mixed.masses()
     positive = (views[0] * views[1]).sum(dim=1) / tau
-    total = positive.exp() + mass
     scale = 1 / (2 * len(positive))
-    loss = (total.log().sum() - 2 * positive.sum()) * scale
+    loss = mass.div(positive.exp()).log1p_().sum() * scale
     if not wanted:
         return loss, loss, loss
-    pull = scale / tau / total
+    pull = scale / tau / (positive.exp() + mass)
     push = pull if norm is None else pull / norm
     if mixed:
         mixed.add_gradient(pull)
     first, second = tiles.gradient(push, in_place=mixed is not None)
-    at_positive = positive.exp().mul_(pull.sum(dim=0)).sub_(2 * scale / tau).unsqueeze(1)
+    at_positive = (mass * pull).sum(dim=0).neg_().unsqueeze(1)
     return loss, first.addcmul_(at_positive, views[1]), second.addcmul_(at_positive, views[0])
 
 
@@ -119,8 +119,9 @@ class Mixed:
         frozen, blocks = self.tiles.workspace.frozen, self.tiles.layout.blocks
         if (view, 0, 0) not in frozen:
             assert self.plan.strength is not None
-            frozen[view, 0, 0] = torch.cat([self.plan.strength(view, block) for block in blocks], dim=1)
-        return frozen[view, 0, 0]
+            parts = [self.plan.strength(view, block) for block in blocks]
+            frozen[view, 0, 0] = torch.cat(parts, dim=1)
+        return frozen[view, 0, 0].to(self.tiles.store.dtype)
 
     def _to_anchors(self, view: int) -> Iterator[Tensor]:
         """The store's addresses of θ(a,p), some ranks [k, N] at a time."""

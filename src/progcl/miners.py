@@ -36,6 +36,10 @@ class ProGCL(Miner):
         variant: `paper` or `released`
         true_component: the true negatives' component has the smaller `mean` or the larger `weight`
         seed: of the miner's own random numbers
+
+    Attributes:
+        snapshot: unit vectors of both views at epoch E, [2, N, d]
+        present: the part of it that belongs to the last step's anchors, whose rows the methods below count
     """
 
     snapshot: Tensor
@@ -127,18 +131,20 @@ class ProGCL(Miner):
         nodes, device = len(own), own.device
         shift = torch.randint(1, nodes, (nodes, self.samples), generator=self.generator)
         columns = torch.randint(0, nodes, (self.samples,), generator=self.generator).to(device)
-        samples, low, high = [], torch.inf, -torch.inf
+        # Buffers are made once: small tensors that stay between large ones that go would leave holes in memory.
+        sample, buffer = own.new_empty(nodes, self.samples), own.new_empty(0)
+        low, high = torch.inf, -torch.inf
         for rows in blocks(nodes):
-            sim = own[rows] @ other.T
+            sim = torch.mm(own[rows], other.T, out=buffer.resize_(rows.stop - rows.start, nodes))
             index = torch.arange(rows.start, rows.stop, device=device)
             if self.released:
-                samples.append(sim[:, columns])
+                sample[rows] = sim[:, columns]
             else:
-                samples.append(sim.gather(1, (index[:, None] + shift[rows].to(device)) % nodes))
+                sample[rows] = sim.gather(1, (index[:, None] + shift[rows].to(device)) % nodes)
             here = torch.arange(len(sim), device=device)
             sim[here, index] = sim[here, (index + 1) % nodes]  # the positive is not a negative
             low, high = min(low, sim.min().item()), max(high, sim.max().item())
-        return torch.cat(samples), low, high
+        return sample, low, high
 
     def _warn_without_epoch(self) -> None:
         if self.epoch is not None or self.start_epoch == 0 or not self.training:
@@ -166,6 +172,7 @@ class ProGCL(Miner):
             if prefix + name in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[prefix + name]))
         super()._load_from_state_dict(state_dict, prefix, *args)
+        self.anchors, self.present = None, self.snapshot
         if self.fitted.numel():
             self.mixture.from_tensor(self.fitted)
 
@@ -242,7 +249,7 @@ class ProGCLMix(ProGCL):
             return
         if self.ranked is None or self.ranked is not self.key:
             views = (0,) if self.released else (0, 1)
-            room = len(views) * self.count * len(z1) * self._narrow.itemsize <= self.memory
+            room = len(views) * self.count * self.present.size(1) * self._narrow.itemsize <= self.memory
             self.lists = tuple(self._rank(view) for view in views) if room else ()
             self.ranked = self.key
         self.pairs = self._draw_pairs(self.count).to(z1.device)
@@ -251,6 +258,9 @@ class ProGCLMix(ProGCL):
     def count(self) -> int:
         """N' in the present graph."""
         return min(self.hardest, self.present.size(1) - 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "lists": (), "ranked": None}  # a copy ranks again
 
     def extra(self, block: Block) -> Tensor | None:
         """θ(u_i, ũ_k), [b, m]."""

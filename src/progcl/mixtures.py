@@ -18,7 +18,7 @@ Similarities = TypeVar("Similarities", Floats, Tensor)
 
 EDGE = 1e-6  # similarities are kept this far from 0 and 1, where log s and log(1-s) are infinite
 TINY = 1e-12
-PIECE = 2**18  # similarities at a time, so that the fit takes little more memory than they do
+PIECE = 2**18  # similarities at a time: of all of them only the logarithms are kept beside
 LEAST_GAIN = 1e-4  # nats per similarity that a second component has to earn
 LEAST_DISTANCE = 0.5  # standard deviations between two components' means, for one to be "the lower"
 

@@ -67,7 +67,7 @@ def make_splits(data: Data, number: int = 20, seed: int = 0, nodes: str = "all")
     masks = data.get("train_mask")
     if masks is not None and masks.dim() == 2:
         if nodes != "all":
-            raise InputError(f"public splits cover all nodes, not `{nodes}`", "set --probe.nodes all")
+            raise InputError(f"public splits cover all nodes, not `{nodes}`", "set `nodes` to all")
         return [_public(data, index) for index in range(min(number, masks.size(1)))]
     taken = choose_nodes(int(data.num_nodes), nodes)
     if len(taken) < 10:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
@@ -45,10 +46,11 @@ class Plan:
     pairs: Tensor | None = None
 
     def mixing_bytes(self, like: Tensor) -> int:
-        """What strengths and gathered similarities of synthetic negatives take."""
+        """What lists, strengths, gathered similarities and their gradients take for synthetic negatives."""
         if self.pairs is None:
             return 0
-        return 2 * len(like) * (2 * len(self.columns[0]) + self.pairs.size(1)) * like.element_size()
+        ranks, lists = len(self.columns[0]), sum(part.numel() * part.element_size() for part in self.columns)
+        return lists + len(like) * (5 * ranks + 2 * self.pairs.size(1)) * like.element_size()
 
 
 class Product(NamedTuple):
@@ -69,6 +71,7 @@ class Workspace:
         self.memory = memory
         self.tile = tile or TILE
         self.key: object = None
+        self.lock = Lock()
         self.frozen: dict[tuple[int, int, int], Tensor] = {}
         self.buffers: dict[str, Tensor] = {}
 
@@ -76,12 +79,20 @@ class Workspace:
         return type(self), (self.memory, self.tile)  # a copy starts empty
 
     def buffer(self, name: str, size: int, like: Tensor) -> Tensor:
-        """A flat buffer of at least `size` elements, whose content does not matter."""
+        """A flat buffer of `size` elements, whose content does not matter."""
         known = self.buffers.get(name)
-        if known is None or known.numel() < size or known.dtype != like.dtype or known.device != like.device:
+        if known is None or known.numel() != size or known.dtype != like.dtype or known.device != like.device:
+            del known
             self.buffers.pop(name, None)
-            known = self.buffers[name] = like.new_empty(size)
+            with torch.inference_mode(False):  # a later step may need it for training
+                known = self.buffers[name] = torch.empty(size, dtype=like.dtype, device=like.device)
         return known
+
+    def clear(self) -> None:
+        """Give all memory back."""
+        self.buffers.clear()
+        self.frozen.clear()
+        self.key = None
 
     def remember(self, key: object) -> None:
         """Forget the frozen tiles of another key."""
@@ -99,7 +110,6 @@ class Layout:
         self.slots = slots
         self.blocks = [slice(start, min(start + self.side, nodes)) for start in range(0, nodes, self.side)]
         self.pairs = list(combinations_with_replacement(range(len(self.blocks)), 2))
-        self.size = len(self.pairs) * slots * self.side**2
 
     def place(self, first: int, second: int, slot: int) -> int:
         """Where the tile of blocks first ≤ second begins."""
@@ -294,4 +304,4 @@ def _rounded(p: Tensor, seed: int) -> Tensor:
     """Probabilities in 16 bits, up or down by chance, so that errors average out; the chance is always the same."""
     generator = torch.Generator(p.device).manual_seed(seed)
     chance = torch.rand(p.shape, generator=generator, device=p.device, dtype=p.dtype)
-    return p.mul_(FIXED_POINT).add_(chance).floor_().clamp_max_(FIXED_POINT).to(torch.uint16)
+    return p.mul(FIXED_POINT).add_(chance).floor_().clamp_max_(FIXED_POINT).to(torch.uint16)

@@ -29,7 +29,7 @@ from progcl.figures import draw_mixture
 from progcl.graph import Graph
 from progcl.methods.grace import METHODS, Grace
 from progcl.miners import MINERS, ProGCL
-from progcl.probe import Score, probe, require_labels
+from progcl.probe import Score, make_splits, probe, require_labels
 from progcl.progress import bar
 
 GENERATORS = ("init", "view1", "view2", "anchors")
@@ -175,6 +175,7 @@ def fit(
         data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
     if config.probe.protocol != "none":
         require_labels(data)
+        make_splits(data, 1, nodes=config.probe.nodes)  # raises now, not after training
     training = Training(config, data)
     if isinstance(training.miner, ProGCL) and config.miner.start_epoch > config.train.epochs:
         message = f"no mining: miner.start_epoch is {config.miner.start_epoch}, the last epoch {config.train.epochs}"

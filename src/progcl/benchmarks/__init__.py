@@ -1,1 +1,1 @@
-"""Measurements that `progcl bench` repeats: every figure is a ratio of sides that ran by turns, in one run."""
+"""Measurements that `progcl bench` repeats: speed-ups are ratios of sides that ran by turns, in one run."""

@@ -21,6 +21,7 @@ from progcl.benchmarks.dense import DenseInfoNCE
 from progcl.benchmarks.measure import by_turns, peak_above, table, write
 from progcl.checkpoint import replace
 from progcl.contrast import InfoNCE, Miner
+from progcl.errors import InputError
 from progcl.miners import MINERS, ProGCL
 from progcl.progress import bar
 from progcl.tiles import TILE
@@ -93,7 +94,7 @@ class LossBench:
     def _exponents(self, name: str, growth: list[dict[str, Any]]) -> dict[str, float | None]:
         """Slopes of log time and log memory over log nodes."""
         rows = [row for row in growth if row["miner"] == name and row["side"] == "progcl"]
-        if len(rows) < 2 or any(row["peak_mb"] is None for row in rows):
+        if len(rows) < 2 or any(not row["peak_mb"] for row in rows):
             return {"seconds": None, "peak_mb": None}
         logs = np.log([[row["nodes"], row["seconds"], row["peak_mb"]] for row in rows]).T
         return {key: round(float(np.polyfit(logs[0], logs[k], 1)[0]), 2) for k, key in ((1, "seconds"), (2, "peak_mb"))}
@@ -158,7 +159,7 @@ def make_views(nodes: int, width: int) -> tuple[Tensor, Tensor]:
     def noise() -> Tensor:
         return torch.randn(nodes, width, generator=generator) / math.sqrt(width)
 
-    base = normalize(torch.eye(width)[torch.arange(nodes) % CLASSES] + 0.6 * noise(), dim=1)
+    base = normalize(torch.eye(width)[torch.arange(nodes) % min(CLASSES, width)] + 0.6 * noise(), dim=1)
     return base + 0.5 * noise(), base + 0.5 * noise()
 
 
@@ -169,6 +170,8 @@ def fitted(name: str, views: tuple[Tensor, Tensor], memory: float | None = None)
     loss.set_epoch(1)
     with torch.no_grad():
         loss(*views)
+    if isinstance(loss.miner, ProGCL) and not loss.miner.active:
+        raise InputError(f"{len(views[0])} nodes are too few for a mixture", "give more --nodes or another --width")
     return loss
 
 
@@ -187,6 +190,8 @@ def alone(name: str, nodes: int, width: int, dense: bool) -> dict[str, float | N
     def run() -> None:
         loss = fitted(name, views, memory=None if dense else 0)
         side = DenseInfoNCE(TAU, loss.miner if isinstance(loss.miner, ProGCL) else None) if dense else loss
+        if dense:
+            loss.workspace.clear()  # what the fit left there is no part of the dense side
         for _ in range(2 if nodes < 10_000 else 1):
             start = time.perf_counter()
             step(side, views)
