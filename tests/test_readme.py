@@ -13,7 +13,16 @@ from shared import copied
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 COMMANDS = [line[2:].split("  #")[0].strip() for line in README.splitlines() if line.startswith("$ ")]
-QUICK = ["--train.epochs=3", "--miner.start_epoch=2", "--probe.splits=1", "--miner.hardest=5", "--miner.synthetic=5"]
+QUICK = {
+    "train": [
+        "--train.epochs=3",
+        "--miner.start_epoch=2",
+        "--probe.splits=1",
+        "--miner.hardest=5",
+        "--miner.synthetic=5",
+    ],
+    "bench": ["--nodes=100", "--width=16", "--sizes=[]", "--repeats=1"],
+}
 
 
 def blocks(language: str) -> list[str]:
@@ -38,7 +47,7 @@ def test_commands_run_in_the_order_of_the_readme(tmp_path: Path, monkeypatch: py
     for command in COMMANDS:
         program, *argv = shlex.split(command)
         if program == "progcl":
-            main([*argv, *(QUICK if argv[0] == "train" else [])])
+            main([*argv, *QUICK.get(argv[0], [])])
         else:
             assert program in ("git", "cd", "make", "pip"), command
 

@@ -203,6 +203,6 @@ def _path(x: Array, y: Labels, strengths: Array = STRENGTHS) -> list[LogisticReg
                 models[-1].intercept_,
                 models[-1].classes_,
             )
-        with threadpool_limits(1, user_api="blas"):  # ten times faster: threads cost more than they save here
+        with threadpool_limits(1, user_api="blas"):  # threads cost more than they save here (`progcl bench probe`)
             models.append(model.fit(x, y))
     return models

@@ -144,6 +144,8 @@ class Tiles:
         room = workspace.memory - self._frozen_bytes(self.precision) - plan.mixing_bytes(views[0])
         per_pair = self.layout.slots * self.layout.side**2
         self.stored = max(0, min(len(self.layout.pairs), room // (per_pair * views[0].element_size())))
+        if plan.columns and self.stored < len(self.layout.pairs):
+            self.stored = 0  # synthetic negatives need all tiles, or none
         self.store = workspace.buffer("store", self.stored * per_pair, views[0])
 
     def masses(self) -> tuple[Tensor, Tensor | None]:

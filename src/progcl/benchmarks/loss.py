@@ -206,7 +206,7 @@ def draw(growth: list[dict[str, Any]], path: Path) -> None:
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
     for axes, (key, label) in zip(
         figure.subplots(1, 2),
-        (("seconds", "seconds for loss and gradient"), ("peak_mb", "peak MB above the inputs")),
+        (("seconds", "seconds for loss and gradient, `memory` 0"), ("peak_mb", "peak MB above the inputs")),
         strict=True,
     ):
         for name, color in COLORS.items():
@@ -217,7 +217,10 @@ def draw(growth: list[dict[str, Any]], path: Path) -> None:
                     [row["nodes"] for row in rows], [row[key] for row in rows], style, color=color, label=label_of
                 )
         if growth:
+            sizes = sorted({row["nodes"] for row in growth})
             axes.set(xscale="log", yscale="log")
+            axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            axes.minorticks_off()
         axes.set(xlabel="nodes", ylabel=label)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
