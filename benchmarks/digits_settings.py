@@ -1,6 +1,7 @@
 """Choose the settings of the preset `digits` by ProGCL-weight's accuracy on a fifth of the nodes.
 
-The preset's table is reported on the other four fifths, whose labels are not used here.
+The preset's table is reported on the other four fifths, whose labels are not used here. What is not in the grid is as
+the preset has it.
 
     python benchmarks/digits_settings.py
 """
