@@ -154,7 +154,7 @@ def _eval(options: dict[str, Any]) -> None:
 
 def _bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", type=str, choices=list(BENCHMARKS), help="what to measure")
-    parser.add_argument("--out", type=str, default="benchmarks/results", help="folder for the result")
+    parser.add_argument("--out", type=str, default=RESULTS, help="folder for the result")
     parser.add_argument("--repeats", type=int, help="rounds in which the sides take turns; the median counts")
     parser.add_argument("--nodes", type=int, help="loss: where all sides are compared")
     parser.add_argument("--width", type=int, help="loss: of the vectors; epoch: of the layer")
@@ -168,16 +168,16 @@ def _bench_arguments(parser: ArgumentParser) -> None:
 
 def _bench(options: dict[str, Any]) -> None:
     name = options.pop("what")
-    out = Path(options.pop("out", "benchmarks/results"))
+    out = Path(options.pop("out", RESULTS))
     make = getattr(import_module(f"progcl.benchmarks.{name}"), BENCHMARKS[name])
     known = {field.name for field in fields(make)}
     for key, value in options.items():
+        flag = f"--{key.replace('_', '-')}"
         if key not in known:
-            flag = f"--{key.replace('_', '-')}"
             raise InputError(f"`{flag}` is no option of `bench {name}`", "`progcl bench --help` says which is whose")
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, int):
-                in_range(f"--{key.replace('_', '-')}", number, 2 if key in ("nodes", "sizes") else 1)
+                in_range(flag, number, 2 if key in ("nodes", "sizes") else 1)
     print(make(**options).run(out))
 
 
@@ -251,6 +251,7 @@ COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[Argum
     "show": (_show, "Print a preset with all its options.", _show_arguments),
 }
 
+RESULTS = "benchmarks/results"
 BENCHMARKS = {"loss": "LossBench", "epoch": "EpochBench", "probe": "ProbeBench"}
 
 LISTS: dict[str, Callable[[], list[tuple[str, str]]]] = {

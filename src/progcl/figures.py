@@ -42,6 +42,11 @@ def draw_mixture(miner: ProGCL, data: Data | None, path: Path, pairs: int = 1_00
     figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     for side in (axes, right):
         side.spines["top"].set_visible(False)
+    save_svg(figure, path)
+
+
+def save_svg(figure: Figure, path: Path) -> None:
+    """Write a picture, with the same bytes for the same content."""
     with matplotlib.rc_context({"svg.hashsalt": "progcl"}):
         figure.savefig(path, format="svg", metadata={"Date": None})
 

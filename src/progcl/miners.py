@@ -202,9 +202,10 @@ class ProGCLWeight(ProGCL):
         if self.released:
             return None
         low, high = self.bounds.tolist()
-        return Plan(
-            self.key, lambda view, *tile: self.mixture.posterior(self.frozen(tile[0], view, tile[1])), (low, high)
-        )
+        return Plan(self.key, self._probability, (low, high))
+
+    def _probability(self, view: int, rows: slice, columns: slice) -> Tensor:
+        return self.mixture.posterior(self.frozen(rows, view, columns))
 
 
 class ProGCLMix(ProGCL):
@@ -289,20 +290,20 @@ class ProGCLMix(ProGCL):
 
     def _columns(self, view: int, rows: Tensor) -> Tensor:
         """The hardest negatives of some anchors, [b, N'], ascending: from the lists, or ranked if there are none."""
-        if self.lists:
-            return self.lists[0 if self.released else view][:, rows].T.long()
+        return self.lists[0 if self.released else view][:, rows].T.long() if self.lists else self._ranked(view, rows)
+
+    def _ranked(self, view: int, rows: Tensor) -> Tensor:
         score = self.score(rows, view)
         score[torch.arange(len(rows), device=rows.device), rows] = -1  # below a true negative's 0
         return score.topk(self.count, dim=1).indices.sort(dim=1).values
 
     def _rank(self, view: int) -> Tensor:
         """The hardest negatives of all anchors, [N', N], ascending."""
-        self.lists = ()
         nodes = self.present.size(1)
         columns = torch.empty(self.count, nodes, dtype=self._narrow, device=self.present.device)
         for part in blocks(nodes):
             rows = torch.arange(part.start, part.stop, device=self.present.device)
-            columns[:, part] = self._columns(view, rows).T.to(self._narrow)
+            columns[:, part] = self._ranked(view, rows).T.to(self._narrow)
         return columns
 
     @property

@@ -173,13 +173,8 @@ def fit(
         _check_folder(folder, config, resume, force)
     if data is None:
         data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
-    if config.probe.protocol != "none":
-        require_labels(data)
-        make_splits(data, 1, nodes=config.probe.nodes)  # raises now, not after training
     training = Training(config, data)
-    if isinstance(training.miner, ProGCL) and config.miner.start_epoch > config.train.epochs:
-        message = f"no mining: miner.start_epoch is {config.miner.start_epoch}, the last epoch {config.train.epochs}"
-        warnings.warn(message, ProgclWarning, stacklevel=2)
+    _foresee(training, config)
     if folder and not resume:
         _clear_folder(folder)
     _start(training, config, folder, first_stage)
@@ -254,6 +249,16 @@ def _check_folder(folder: Path, config: Config, resume: bool, force: bool) -> No
     elif "config.yaml" in found and not force:
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{folder}` holds a run already", hint)
+
+
+def _foresee(training: Training, config: Config) -> None:
+    """Say before training what would come out only after it."""
+    if config.probe.protocol != "none":
+        require_labels(training.data)
+        make_splits(training.data, 1, nodes=config.probe.nodes)
+    if isinstance(training.miner, ProGCL) and config.miner.start_epoch > config.train.epochs:
+        message = f"no mining: miner.start_epoch is {config.miner.start_epoch}, the last epoch {config.train.epochs}"
+        warnings.warn(message, ProgclWarning, stacklevel=3)
 
 
 def _clear_folder(folder: Path) -> None:

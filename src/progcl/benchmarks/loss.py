@@ -22,13 +22,14 @@ from progcl.benchmarks.measure import by_turns, peak_above, table, write
 from progcl.checkpoint import replace
 from progcl.contrast import InfoNCE, Miner
 from progcl.errors import InputError
+from progcl.figures import BLUE, GREY, ORANGE, save_svg
 from progcl.miners import MINERS, ProGCL
 from progcl.progress import bar
 from progcl.tiles import TILE
 
 TAU = 0.3
 CLASSES = 8
-COLORS = {"none": "#555555", "progcl-weight": "#3b6ea5", "progcl-mix": "#d9822b"}
+COLORS = {"none": GREY, "progcl-weight": BLUE, "progcl-mix": ORANGE}
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class LossBench:
             compared = {name: self._compare(name, progress) for name in MINERS}
             growth = [
                 self._alone(name, size, side, progress)
-                for side, sizes in (("progcl", self.sizes), ("dense", self.sizes))
-                for size in sizes
+                for side in ("progcl", "dense")
+                for size in self.sizes
                 if side == "progcl" or size <= self.dense_up_to
                 for name in MINERS
             ]
@@ -128,7 +129,7 @@ class LossBench:
                     values = [_cell(here.get(size), unit) for size in self.sizes]
                     last = exponents[name][key] if side == "progcl" else None
                     cells.append([f"{side} {name}", *values, "" if last is None else f"{last:.2f}"])
-        return f"{table(head, rows)}\n\n{table(sizes, cells)}"
+        return table(head, rows) + (f"\n\n{table(sizes, cells)}" if self.sizes else "")
 
 
 def _cell(value: float | None, unit: str) -> str:
@@ -227,4 +228,4 @@ def draw(growth: list[dict[str, Any]], path: Path) -> None:
     figure.legend(
         *figure.axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False, fontsize=8
     )
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    save_svg(figure, path)
