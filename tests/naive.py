@@ -1,6 +1,7 @@
 """The paper's equations as slow loops over plain numbers, and toy inputs for them."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ def clusters(n: int, d: int, seed: int, noise: float = 0.25, classes: int = 3) -
 
 
 def cosine(a: Tensor, b: Tensor) -> float:
-    return float(a @ b / (a.norm() * b.norm()))
+    return float((a @ b / (a.norm() * b.norm())).detach())
 
 
 def cosines(a: Tensor, b: Tensor) -> list[list[float]]:
@@ -120,6 +121,55 @@ def mixed_similarities(
             a, b = members[first], members[second]
             total = score[i][a] * sims[i][a] + score[i][b] * sims[i][b]
             thetas.append(total / (score[i][a] + score[i][b]))
+        result.append(thetas)
+    return result
+
+
+def negatives(own: Tensor, other: Tensor, i: int) -> list[float]:
+    """Similarities of an anchor's 2(N-1) negatives, inter-view first."""
+    between = [cosine(own[i], other[k]) for k in range(len(own)) if k != i]
+    return between + [cosine(own[i], own[k]) for k in range(len(own)) if k != i]
+
+
+def debiased(z1: Tensor, z2: Tensor, tau: float, class_prior: float, concentration: float) -> float:
+    """HCL; DCL with concentration 0."""
+    total = 0.0
+    for own, other in ((z1, z2), (z2, z1)):
+        for i in range(len(own)):
+            pos = math.exp(cosine(own[i], other[i]) / tau)
+            neg = [math.exp(s / tau) for s in negatives(own, other, i)]
+            imp = [e**concentration for e in neg]
+            reweighted = sum(w * e for w, e in zip(imp, neg, strict=True)) / (sum(imp) / len(imp))
+            mass = max((reweighted - class_prior * len(neg) * pos) / (1 - class_prior), len(neg) * math.exp(-1 / tau))
+            total -= math.log(pos / (pos + mass))
+    return total / (2 * len(z1))
+
+
+def ring(z1: Tensor, z2: Tensor, tau: float, low: float, high: float) -> float:
+    """InfoNCE over the negatives that are left when the extremes are sorted out."""
+    total = 0.0
+    for own, other in ((z1, z2), (z2, z1)):
+        for i in range(len(own)):
+            ranked = sorted(negatives(own, other, i))
+            n = len(ranked)
+            kept = ranked[math.floor(Fraction(str(low)) * n) : n - math.floor((1 - Fraction(str(high))) * n)]
+            pos = math.exp(cosine(own[i], other[i]) / tau)
+            total -= math.log(pos / (pos + sum(math.exp(s / tau) for s in kept)))
+    return total / (2 * len(z1))
+
+
+def mochi(
+    own: Tensor, other: Tensor, count: int, drawn: dict[str, list[float]], pairs: list[list[int]]
+) -> list[list[float]]:
+    """Similarities of the anchors with MoCHi's points, for given ranks and shares."""
+    result = []
+    for i in range(len(own)):
+        ranked = sorted((k for k in range(len(own)) if k != i), key=lambda k: -cosine(own[i], other[k]))[:count]
+        thetas = []
+        for first, second, alpha in zip(*pairs, drawn["shares"], strict=True):
+            thetas.append(cosine(own[i], alpha * other[ranked[first]] + (1 - alpha) * other[ranked[second]]))
+        for partner, beta in zip(drawn["partners"], drawn["anchor_shares"], strict=True):
+            thetas.append(cosine(own[i], beta * own[i] + (1 - beta) * other[ranked[int(partner)]]))
         result.append(thetas)
     return result
 

@@ -11,7 +11,7 @@ from progcl import Config, InputError, load_config
 from progcl.config import PRESETS, known_keys, to_dict, to_yaml
 from progcl.data import PUBLISHED
 from progcl.encoders import ENCODERS
-from progcl.methods.grace import METHODS
+from progcl.methods import METHODS
 from progcl.miners import MINERS
 from progcl.train import Training, make_miner
 
@@ -118,7 +118,7 @@ def test_names_are_looked_up_with_a_suggestion() -> None:
     with pytest.raises(InputError, match="did you mean `progcl-mix`"):
         make_miner(load_config("digits", {"miner.name": "progcl-mixx"}))
     assert set(ENCODERS) == {"gcn", "mlp"}
-    assert set(METHODS) == {"grace", "gca"}
+    assert set(METHODS) == {"grace", "gca", "merit"}
 
 
 @pytest.mark.parametrize("name", MINERS)

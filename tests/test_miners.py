@@ -26,6 +26,7 @@ from progcl import InfoNCE, InputError, Miner, ProGCLMix, ProGCLWeight
 from progcl.contrast import Block
 from progcl.errors import ProgclWarning
 from progcl.miners import MINERS, ProGCL
+from progcl.mixtures import BetaMixture
 
 Variant = Literal["paper", "released"]
 N, D, TAU = 15, 6, 0.4
@@ -56,7 +57,8 @@ def frozen(miner: ProGCL, released: bool) -> tuple[list[Any], list[Any]]:
     low, high = (-1.0, 1.0) if released else min_max(at_e)
     s = normalized(at_e, low, high)
     both = [s, s if released else transposed(s)]
-    return [[[p_true(miner.mixture, value) for value in row] for row in rows] for rows in both], both
+    assert isinstance(miner.estimator, BetaMixture)
+    return [[[p_true(miner.estimator, value) for value in row] for row in rows] for rows in both], both
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
@@ -185,7 +187,7 @@ def test_weights_average_one_and_skip_the_anchor() -> None:
     z1, z2 = (unit_rows(h) for h in views(seed=20))
     for view, (own, other) in enumerate(((z1, z2), (z2, z1))):
         sim = torch.stack([own @ other.T, own @ own.T], dim=1)
-        weight = miner.weight(Block(sim, (other, own), torch.arange(N), view))
+        weight = miner.weight(Block(sim, sim[:, 0].diagonal(), (other, own), torch.arange(N), view, TAU))
         assert weight is not None
         assert (weight[:, 0].diagonal() == 0).all()
         torch.testing.assert_close(weight.sum(dim=(1, 2)), torch.full((N,), N - 1.0, dtype=torch.float64))

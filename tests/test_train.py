@@ -14,6 +14,7 @@ import torch
 
 from progcl import Config, InputError, fit, load_config
 from progcl.data import csbm, load
+from progcl.methods import METHODS
 from progcl.miners import MINERS
 from progcl.train import Record, Training, derived_seed
 
@@ -49,7 +50,7 @@ def embeddings(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("miner", MINERS)
-@pytest.mark.parametrize("method", ["grace", "gca"])
+@pytest.mark.parametrize("method", METHODS)
 def test_same_seed_same_bits(miner: str, method: str, tmp_path: Path) -> None:
     config = small(miner__name=miner, method__name=method)
     first, again = fit(config, out=tmp_path / "a"), fit(config, out=tmp_path / "b")
@@ -91,8 +92,12 @@ def test_training_lowers_the_loss_and_calls_back() -> None:
 
 
 @pytest.mark.parametrize("miner", MINERS)
-@pytest.mark.parametrize(("stop", "anchors"), [(3, None), (5, None), (8, None), (8, 60)])
-def test_an_interrupted_run_ends_with_the_same_bits(miner: str, stop: int, anchors: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "stop", "anchors"), [("grace", 3, None), ("grace", 8, None), ("gca", 8, 60), ("merit", 8, 60)]
+)
+def test_an_interrupted_run_ends_with_the_same_bits(
+    method: str, miner: str, stop: int, anchors: int | None, tmp_path: Path
+) -> None:
     class Interrupt(Exception):
         pass
 
@@ -100,7 +105,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(miner: str, stop: int, ancho
         if record.epoch == stop:
             raise Interrupt
 
-    config = small(miner__name=miner, train__anchors=anchors)
+    config = small(miner__name=miner, method__name=method, train__anchors=anchors)
     whole = fit(config, out=tmp_path / "whole")
     with pytest.raises(Interrupt):
         fit(config, out=tmp_path / "cut", on_epoch=interrupt)

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.centrality import CENTRALITIES
-from progcl.errors import pick
 from progcl.graph import Graph, View
+from progcl.registry import pick
 
 CAP = 0.7  # nothing is dropped with a higher probability, however unimportant (GCA)
 
@@ -21,6 +21,11 @@ def view(graph: Graph, edge_rates: float | Tensor, feature_rates: float | Tensor
     kept_edges = torch.rand(graph.edges, generator=generator) >= edge_rates
     kept_columns = torch.rand(graph.columns, generator=generator) >= feature_rates
     return View(graph, kept_edges, kept_columns)
+
+
+def random_edges(graph: Graph, share: float, generator: torch.Generator) -> Tensor:
+    """Edges between nodes drawn at random, as many as `share` of the graph's, [2, M]."""
+    return torch.randint(0, graph.nodes, (2, round(share * graph.edges)), generator=generator)
 
 
 def edge_unimportance(data: Data, centrality: str) -> Tensor:

@@ -18,7 +18,8 @@ from jsonargparse import ArgumentParser, DefaultHelpFormatter
 from tqdm import tqdm
 
 from progcl.config import PRESETS, add_options, explain, given, load_config, to_yaml
-from progcl.errors import InputError, in_range, pick
+from progcl.errors import InputError, in_range
+from progcl.registry import pick
 
 EPILOG = """examples:
   progcl train digits                             a graph that comes with the package
@@ -203,7 +204,7 @@ def _list_data() -> list[tuple[str, str]]:
 
 
 def _list_methods() -> list[tuple[str, str]]:
-    from progcl.methods.grace import METHODS
+    from progcl.methods import METHODS
 
     return [(name, _summary(made)) for name, made in METHODS.items()]
 

@@ -12,15 +12,16 @@ from progcl.config import Config
 from progcl.data import load
 from progcl.errors import InputError
 from progcl.methods.features import propagated, raw
-from progcl.miners import MINERS
 from progcl.probe import Score, probe
 from progcl.train import Training, fit
+
+COMPARED = ("none", "progcl-weight", "progcl-mix")
 
 
 def compare(
     config: Config, out: Path, resume: bool = False, force: bool = False, data_root: str | None = None
 ) -> dict[str, Score]:
-    """Fit `config` in `out`, and the same settings with every other miner below it; score all alike.
+    """Fit `config` in `out`, and the same settings without mining and with ProGCL below it; score all alike.
 
     The runs share their first stage, up to epoch E, which no miner changes: each ends with the bits that it would
     have had alone.
@@ -37,7 +38,7 @@ def compare(
         "propagated features (no training)": probe(propagated(data), data, **settings),
         "untrained encoder": probe(untrained.method.embed(untrained.graph), data, **settings),
     }
-    for miner in MINERS:
+    for miner in COMPARED:
         other = replace(config, miner=replace(config.miner, name=miner))
         options: dict[str, Any] = {"resume": True, "data_root": data_root, "first_stage": shared, "progress": True}
         result = main if other == config else fit(other, out=out / "compare" / miner, **options)
@@ -53,7 +54,7 @@ def label(config: Config, mixture: dict[str, Any] | None) -> str:
     base, miner = config.method.name.upper(), config.miner.name
     if miner == "none":
         return f"{base}, no mining"
-    idle = mixture is None or mixture["degenerate"]
+    idle = miner.startswith("progcl") and (mixture is None or mixture["degenerate"])
     return f"{base} + {miner}" + (" (no mixture, so no mining)" if idle else "")
 
 

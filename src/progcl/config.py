@@ -13,7 +13,8 @@ from typing import Any, Literal
 import yaml
 from jsonargparse import ArgumentParser
 
-from progcl.errors import InputError, in_range, pick, suggest
+from progcl.errors import InputError, in_range, suggest
+from progcl.registry import pick
 
 PRESETS = {path.stem: path for path in sorted((Path(__file__).parent / "presets").glob("*.yaml"))}
 
@@ -61,14 +62,31 @@ class MethodConfig:
         centrality: gca: what makes a node important
         drop_edges: share of edges dropped in view 1 and in view 2
         drop_features: share of feature columns dropped in view 1 and in view 2
+        add_edges: merit: random edges added to view 1, as a share of the graph's
+        teleport: merit: α of the personalised PageRank whose strongest links are the edges of view 2
+        strongest: merit: how many of them a node keeps
+        momentum: merit: how much of the target network stays in a step
+        balance: merit: β, share of the contrast between views; the rest is between networks
+        mined: merit: which negatives the miner treats, those between and within views, or those of the target network
     """
 
     name: str = "grace"
     centrality: Literal["degree", "pagerank", "eigenvector"] = "degree"
     drop_edges: tuple[float, float] = (0.3, 0.4)
     drop_features: tuple[float, float] = (0.1, 0.2)
+    add_edges: float = 0.0
+    teleport: float = 0.05
+    strongest: int = 32
+    momentum: float = 0.8
+    balance: float = 0.5
+    mined: Literal["views", "networks", "both"] = "both"
 
     def __post_init__(self) -> None:
+        in_range("method.add_edges", self.add_edges, 0, 1, "a share of the graph's edges")
+        in_range("method.teleport", self.teleport, 0.001, 1, "MERIT uses 0.05")
+        in_range("method.strongest", self.strongest, 1)
+        in_range("method.momentum", self.momentum, 0, 1, "MERIT uses 0.8")
+        in_range("method.balance", self.balance, 0, 1, "MERIT uses 0.5 to 0.7")
         for name in ("drop_edges", "drop_features"):
             for rate in getattr(self, name):
                 in_range(f"method.{name}", rate, 0, 1, "a share: 0 keeps everything, 1 drops everything")
@@ -102,19 +120,28 @@ class MinerConfig:
     """The treatment of negatives; a miner takes the options it has and leaves the others.
 
     Args:
-        name: a name that `progcl ls miners` lists; none is plain InfoNCE
-        start_epoch: E, the epoch at which the mixture is fitted
+        name: a name that `progcl ls miners` lists, none is plain InfoNCE; or your own as package.module:Class
+        start_epoch: progcl: E, the epoch at which the mixture is fitted; mochi: end of the warm-up
+        estimator: progcl: of p(true | s): beta, gaussian, random, tuned, oracle (labels), or package.module:Class
         prior: w_init, initial weight of the false negatives' component
         iterations: I, steps of EM
         samples: M', similarities drawn per anchor for the fit
         variant: paper, or released to do what the authors' code does
         true_component: what marks the true negatives' component, the smaller mean or the larger weight
-        hardest: progcl-mix: N', negatives to mix
-        synthetic: progcl-mix: m, negatives made per anchor
+        hardest: progcl-mix, mochi: N', negatives to mix
+        synthetic: progcl-mix, mochi: m, negatives made per anchor
+        with_anchor: mochi: m', negatives mixed with the anchor itself
+        class_prior: dcl, hcl: τ⁺, probability of a random node to be of the anchor's class
+        concentration: hcl: β, how much more hard negatives count
+        low: ring: quantile of the anchor's similarities below which negatives are left out
+        high: ring: quantile above which they are left out
+        anneal: ring: epochs over which the ring narrows to its width
+        options: of a user's own miner, by name
     """
 
     name: str = "progcl-weight"
     start_epoch: int = 400
+    estimator: str = "beta"
     prior: float = 0.05
     iterations: int = 10
     samples: int = 100
@@ -122,6 +149,13 @@ class MinerConfig:
     true_component: Literal["mean", "weight"] = "mean"
     hardest: int = 1000
     synthetic: int = 1000
+    with_anchor: int = 128
+    class_prior: float = 0.1
+    concentration: float = 1.0
+    low: float = 0.1
+    high: float = 0.9
+    anneal: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         in_range("miner.start_epoch", self.start_epoch, 0)

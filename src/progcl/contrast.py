@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,24 +25,37 @@ ELEMENTS = 2**20  # of one bank's similarities in a block, if the user does not 
 
 @dataclass(frozen=True)
 class Block:
-    """b anchors of one view against all N candidates of both views.
+    """b anchors against all N candidates, in one bank or two.
 
     Attributes:
-        sim: cosine similarities [b, 2, N]; bank 0 is the other view, bank 1 the anchors' own
-        banks: unit vectors of the other and of the own view, [N, d] each
-        rows: the anchors' indices [b]; column rows[i] holds no negative of anchor i in either bank
+        sim: cosine similarities [b, V, N]; bank 0 is the other view, bank 1, if there is one, the anchors' own
+        pos: similarity of each anchor with its positive, [b]
+        banks: the candidates' unit vectors, [N, d] each
+        rows: the anchors' indices [b]; column rows[i] holds no negative of anchor i in any bank
         view: which view the anchors are from, 0 or 1
+        tau: the loss's temperature
     """
 
     sim: Tensor
-    banks: tuple[Tensor, Tensor]
+    pos: Tensor
+    banks: tuple[Tensor, ...]
     rows: Tensor
     view: int
+    tau: float
 
     @property
-    def pos(self) -> Tensor:
-        """Similarity of each anchor with itself in the other view, [b]."""
-        return self.sim[torch.arange(len(self.rows), device=self.rows.device), 0, self.rows]
+    def count(self) -> int:
+        """How many negatives an anchor has."""
+        return self.sim.size(1) * (self.sim.size(2) - 1)
+
+    def masked(self, values: Tensor, fill: float) -> Tensor:
+        """`values` [b, V, N] with `fill` where an anchor would meet itself."""
+        columns = self.rows[:, None, None].expand(-1, values.size(1), 1)
+        return values.scatter(2, columns, fill)
+
+    def exp(self, sim: Tensor) -> Tensor:
+        """e^{(s-1)/τ}: the unit of every mass. Shifted by the largest cosine, it cannot overflow."""
+        return sim.sub(1).div(self.tau).exp()
 
 
 class Miner(nn.Module):
@@ -75,12 +88,25 @@ class Miner(nn.Module):
         """Similarities of synthetic negatives, [b, K]."""
         return None
 
+    def correct(self, mass: Tensor, block: Block) -> Tensor:
+        """A better estimate of the negatives' mass Σ w e^{(s-1)/τ} of each anchor, [b]."""
+        return mass
+
     def plan(self) -> Plan | None:
         """What `weight` and `extra` come to in closed form; None leaves them to the generic path.
 
-        A subclass that overrides `weight` or `extra` and not `plan` takes the generic path.
+        A subclass that overrides `weight`, `extra` or `correct` and not `plan` takes the generic path.
         """
         return Plan()
+
+
+class Side(NamedTuple):
+    """One direction of a contrast: anchors, the positive of each, and the banks that hold their negatives."""
+
+    anchors: Tensor
+    positives: Tensor
+    banks: tuple[Tensor, ...]
+    view: int
 
 
 class InfoNCE(nn.Module):
@@ -102,7 +128,12 @@ class InfoNCE(nn.Module):
         memory: megabytes that may hold tiles and frozen weights to save time, 0 for the least; None for 1 GB or a
             tenth of the machine's memory, whichever is less
         fast: take the closed form where the miner has one
+
+    Attributes:
+        share: which part of the anchors is counted, and of how many equal parts; the parts' losses add up to the whole
     """
+
+    share: tuple[int, int] = (0, 1)
 
     def __init__(
         self,
@@ -136,51 +167,81 @@ class InfoNCE(nn.Module):
 
         With `anchors`, node numbers [n], only these nodes are contrasted with each other.
         """
-        if h1.shape != h2.shape or h1.dim() != 2 or len(h1) < 2:
-            shapes = f"{list(h1.shape)} and {list(h2.shape)}"
-            raise InputError(f"the two views need the same shape [N, d] with N ≥ 2 (got {shapes})")
-        z1, z2 = normalize(h1, dim=1), normalize(h2, dim=1)
+        z1, z2 = _unit(h1, h2)
         with torch.no_grad():
             self.miner.prepare(z1, z2, anchors)
-        if anchors is not None:
-            z1, z2 = z1[anchors], z2[anchors]
-            if len(z1) < 2:
-                raise InputError(f"a contrast needs at least 2 anchors (got {len(z1)})")
-        loss: Tensor = _Contrast.apply(z1, z2, self)  # type: ignore[no-untyped-call]
-        return loss
+        return self._contrast(anchors, z1, z2)
+
+    def sides(self, *z: Tensor) -> list[Side]:
+        """Every view's anchors, with the other view and their own."""
+        z1, z2 = z
+        return [Side(z1, z2, (z2, z1), 0), Side(z2, z1, (z1, z2), 1)]
 
     def plan(self) -> Plan | None:
         """The miner's closed form, if it has one that speaks for all its methods."""
-        if not self.fast or type(self).row_losses is not InfoNCE.row_losses:
+        if not self.fast or self.share != (0, 1) or type(self).row_losses is not InfoNCE.row_losses:
             return None
         for kind in type(self.miner).__mro__:
             if "plan" in vars(kind):
                 return self.miner.plan()
-            if {"weight", "extra", "score", "normalize"} & set(vars(kind)):
+            if {"weight", "extra", "correct", "score", "normalize"} & set(vars(kind)):
                 return None
         return None
 
     def row_losses(self, block: Block) -> Tensor:
-        """-ℓ of each anchor, [b].
-
-        Everything is shifted by the largest cosine, 1: e^{(s-1)/τ} ≤ 1 cannot overflow and needs no maximum.
-        """
-        own = (torch.arange(len(block.rows), device=block.rows.device), slice(None), block.rows)
-        logits = block.sim.sub(1).div_(self.tau)
-        logits[own] = -torch.inf
-        mass = _weighted_sum(logits.exp(), self.miner.weight(block))
+        """-ℓ of each anchor, [b]."""
+        mass = _weighted_sum(block.masked(block.exp(block.sim), 0), self.miner.weight(block))
+        mass = self.miner.correct(mass, block)
         extra = self.miner.extra(block)
         if extra is not None:
-            mass = mass + extra.sub(1).div(self.tau).exp().sum(dim=1)
-        positive = block.pos.sub(1).div(self.tau)
-        return torch.log(positive.exp() + mass) - positive
+            mass = mass + block.exp(extra).sum(dim=1)
+        return torch.log(block.exp(block.pos) + mass) - block.pos.sub(1).div(self.tau)
+
+    def _contrast(self, anchors: Tensor | None, *z: Tensor) -> Tensor:
+        if anchors is not None:
+            z = tuple(part[anchors] for part in z)
+            if len(z[0]) < 2:
+                raise InputError(f"a contrast needs at least 2 anchors (got {len(z[0])})")
+        loss: Tensor = _Contrast.apply(self, *z)  # type: ignore[no-untyped-call]
+        return loss
 
 
-def blocks(nodes: int, size: int | None = None) -> Iterator[slice]:
-    """Cut `nodes` rows into slices of `size`, or of a size that keeps a block's memory constant."""
+class OneWay(InfoNCE):
+    """The loss of one side alone: anchors, their positives, and any candidates as negatives.
+
+    ℓ(a_i) = log e^{θ(a_i,p_i)/τ} / (e^{θ(a_i,p_i)/τ} + Σ_{k≠i} w_ik e^{θ(a_i,c_k)/τ} + …), averaged over i.
+    """
+
+    def forward(  # type: ignore[override]
+        self, h: Tensor, positives: Tensor, *banks: Tensor, anchors: Tensor | None = None, view: int = 0
+    ) -> Tensor:
+        """The loss of anchors `h` [N, d] with one bank of candidates [N, d] or two; `positives` are the bank if none.
+
+        Row i of everything is node i. The miner looks at anchors and first bank when `view` is 0; a call with
+        `view` 1 is the second half of a step, with the first bank's nodes as anchors.
+        """
+        z = _unit(h, positives, *(banks or [positives]))
+        if view == 0:
+            with torch.no_grad():
+                self.miner.prepare(z[0], z[2], anchors)
+        self.view = view
+        return self._contrast(anchors, *z)
+
+    def sides(self, *z: Tensor) -> list[Side]:
+        """The one side."""
+        return [Side(z[0], z[1], z[2:], self.view)]
+
+    def plan(self) -> Plan | None:
+        """None: the closed form is that of two sides."""
+        return None
+
+
+def blocks(nodes: int, size: int | None = None, start: int = 0, stop: int | None = None) -> Iterator[slice]:
+    """Cut `nodes` rows, or a range of them, into slices of `size`, or of one that keeps a block's memory constant."""
     size = size or max(1, ELEMENTS // nodes)
-    for start in range(0, nodes, size):
-        yield slice(start, min(start + size, nodes))
+    stop = nodes if stop is None else stop
+    for first in range(start, stop, size):
+        yield slice(first, min(first + size, stop))
 
 
 def _weighted_sum(mass: Tensor, weight: Tensor | None) -> Tensor:
@@ -195,47 +256,58 @@ class _Contrast(torch.autograd.Function):
     """Take the gradient together with the loss: what is kept for the backward pass is of size [N, d]."""
 
     @staticmethod
-    def forward(ctx: Any, z1: Tensor, z2: Tensor, loss: InfoNCE) -> Tensor:
-        wanted = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        plan = loss.plan() if z1.dtype in (torch.float32, torch.float64) else None
+    def forward(ctx: Any, loss: InfoNCE, *z: Tensor) -> Tensor:
+        wanted = any(ctx.needs_input_grad)
+        plan = loss.plan() if z[0].dtype in (torch.float32, torch.float64) else None
         closed = None
         if plan is not None:
             with loss.workspace.lock:  # its buffers serve one call at a time
-                closed = kernels.contrast((z1, z2), loss.tau, plan, loss.workspace, wanted)
-        total, first, second = closed or _walk(z1, z2, loss, wanted)
+                closed = kernels.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, wanted)
+        total, grads = closed or _walk(loss, z, wanted)
         if wanted:
-            ctx.save_for_backward(first, second)
+            ctx.save_for_backward(*grads)
         return total
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # create_graph=True
             raise InputError("the loss has no second derivative", "call backward without create_graph")
         (outer,) = grads
-        first, second = ctx.saved_tensors
-        return (first, second, None) if outer == 1 else (outer * first, outer * second, None)
+        return None, *(grad if outer == 1 else outer * grad for grad in ctx.saved_tensors)
 
 
-def _walk(z1: Tensor, z2: Tensor, loss: InfoNCE, wanted: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+def _walk(loss: InfoNCE, z: tuple[Tensor, ...], wanted: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Loss and gradient by blocks of complete rows, each block's gradient taken at once."""
-    views = [z.detach().requires_grad_(wanted) for z in (z1, z2)]
-    total = z1.new_zeros((), dtype=torch.float64 if z1.dtype == torch.float64 else torch.float32)
-    nodes = len(z1)
-    for view, (own, other) in enumerate((views, views[::-1])):
-        for rows in blocks(nodes, loss.block_size):
+    leaves = [part.detach().requires_grad_(wanted) for part in z]
+    total = z[0].new_zeros((), dtype=torch.float64 if z[0].dtype == torch.float64 else torch.float32)
+    sides = loss.sides(*leaves)
+    part, parts = loss.share
+    nodes = len(z[0])
+    start, stop = nodes * part // parts, nodes * (part + 1) // parts
+    for side in sides:
+        for rows in blocks(nodes, loss.block_size, start, stop):
             with torch.set_grad_enabled(wanted):
-                part = _block_loss(loss, own, other, rows, view) / (2 * nodes)
+                value = _block_loss(loss, side, rows) / (len(sides) * nodes)
             if wanted:
-                part.backward()
-            total += part.detach()
-    return total, views[0].grad, views[1].grad
+                value.backward()
+            total += value.detach()
+    return total, tuple(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves)
 
 
-def _block_loss(loss: InfoNCE, own: Tensor, other: Tensor, rows: slice, view: int) -> Tensor:
-    anchors = own[rows]
-    sim = torch.stack([anchors @ other.T, anchors @ own.T], dim=1)
-    index = torch.arange(rows.start, rows.stop, device=own.device)
-    return loss.row_losses(Block(sim, (other, own), index, view)).sum()
+def _block_loss(loss: InfoNCE, side: Side, rows: slice) -> Tensor:
+    anchors = side.anchors[rows]
+    sim = torch.stack([anchors @ bank.T for bank in side.banks], dim=1)
+    pos = (anchors * side.positives[rows]).sum(dim=1)
+    index = torch.arange(rows.start, rows.stop, device=anchors.device)
+    return loss.row_losses(Block(sim, pos, side.banks, index, side.view, loss.tau)).sum()
+
+
+def _unit(*h: Tensor) -> tuple[Tensor, ...]:
+    """Rows of length 1, of matrices that fit together."""
+    if len({part.shape for part in h}) > 1 or h[0].dim() != 2 or len(h[0]) < 2:
+        shapes = " and ".join(str(list(part.shape)) for part in h)
+        raise InputError(f"the two views need the same shape [N, d] with N ≥ 2 (got {shapes})")
+    return tuple(normalize(part, dim=1) for part in h)
 
 
 def _bytes(megabytes: float | None) -> int:

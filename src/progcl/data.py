@@ -25,7 +25,8 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import Amazon, CitationFull, Coauthor, Planetoid, WikiCS
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
-from progcl.errors import InputError, in_range, pick, suggest
+from progcl.errors import InputError, in_range, suggest
+from progcl.registry import pick
 
 OWN = "own"  # what `data.name` says of a graph that was handed to `fit`
 PATIENCE = 3.0  # seconds to wait for a sign of the network before saying that a file is missing
@@ -109,6 +110,14 @@ def checked(data: Data) -> Data:
     if labels is not None:
         clean.y = labels.flatten().long()
     return clean
+
+
+def oracle_classes(data: Data) -> Tensor:
+    """The labels, for an estimator that was asked for by name to use them: for analysis, never for a result."""
+    if data.get("y") is None:
+        raise InputError("`oracle` needs labels, and the graph has none", "choose another --miner.estimator")
+    labels: Tensor = data.y
+    return labels
 
 
 def fingerprint(data: Data) -> int:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
-from progcl.errors import pick
 from progcl.graph import View, propagate
+from progcl.registry import pick
 
 
 class MLP(nn.Module):
@@ -57,6 +57,20 @@ class Projector(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         """Projected embeddings [N, hidden]."""
         out: Tensor = self.second(elu(self.first(h)))
+        return out
+
+
+class Head(nn.Module):
+    """MERIT's projector and predictor: Linear, BatchNorm, PReLU, Linear."""
+
+    def __init__(self, hidden: int, projection: int, generator: torch.Generator) -> None:
+        super().__init__()
+        first, second = glorot(hidden, projection, generator), glorot(projection, hidden, generator)
+        self.layers = nn.Sequential(first, nn.BatchNorm1d(projection), nn.PReLU(), second)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Projected embeddings [N, hidden]."""
+        out: Tensor = self.layers(h)
         return out
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
-
-Value = TypeVar("Value")
+from collections.abc import Iterable
 
 
 class ProgclWarning(UserWarning):
@@ -33,13 +30,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(choices)}"
-
-
-def pick(table: Mapping[str, Value], name: str, what: str) -> Value:
-    """Look `name` up in a registry; raise `InputError` with a suggestion if it is not there."""
-    if name not in table:
-        raise InputError(f"unknown {what} `{name}`", suggest(str(name), table))
-    return table[name]
 
 
 def in_range(name: str, value: float, low: float, high: float = float("inf"), hint: str = "") -> None:

@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from progcl.estimators import Oracle, Random
 from progcl.miners import ProGCL
+from progcl.mixtures import Mixture
 
 BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#555555"
 
@@ -32,15 +34,17 @@ def draw_mixture(miner: ProGCL, data: Data | None, path: Path, pairs: int = 1_00
         number, edges = np.histogram(s[members], 80, (0, 1))
         axes.stairs(number / len(s) / (edges[1] - edges[0]), edges, fill=True, color=color, alpha=0.35, label=name)
     grid = np.linspace(0.002, 0.998, 500)
-    for density, color, name in zip(miner.mixture.density(grid), (BLUE, ORANGE), ("true", "false"), strict=True):
-        axes.plot(grid, density, color=color, linewidth=1.8, label=f"fitted: {name}")
+    if isinstance(miner.estimator, Mixture):
+        for density, color, name in zip(miner.estimator.density(grid), (BLUE, ORANGE), ("true", "false"), strict=True):
+            axes.plot(grid, density, color=color, linewidth=1.8, label=f"fitted: {name}")
     axes.set(xlabel=f"similarity at epoch {miner.start_epoch}, normalised", ylabel="density", xlim=(0, 1))
-    right = axes.twinx()
-    probability = miner.mixture.posterior(torch.from_numpy(grid)).numpy()
-    right.plot(grid, probability, color=GREY, linestyle="--", linewidth=1.2, label="p(true | s)")
-    right.set(ylim=(0, 1.05), ylabel="p(true | s)")
+    if not isinstance(miner.estimator, (Random, Oracle)):  # which do not look at s
+        right = axes.twinx()
+        probability = miner.estimator.posterior(torch.from_numpy(grid)).numpy()
+        right.plot(grid, probability, color=GREY, linestyle="--", linewidth=1.2, label="p(true | s)")
+        right.set(ylim=(0, 1.05), ylabel="p(true | s)")
     figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
-    for side in (axes, right):
+    for side in figure.axes:
         side.spines["top"].set_visible(False)
     save_svg(figure, path)
 

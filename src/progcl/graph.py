@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,28 +30,49 @@ class Edges(NamedTuple):
 
 
 class Graph:
-    """Features, and the edges with self-loops by target and by source, so that a view needs no sorting."""
+    """Features, and the edges with self-loops by target and by source, so that a view needs no sorting.
+
+    Attributes:
+        weight: of every edge, as a view passes messages on; None for edges that a view normalises
+    """
 
     def __init__(self, data: Data) -> None:
         self.nodes = int(data.num_nodes)
         self.features = _features(data.x)
+        self.columns = int(data.x.size(1))
+        self.weight: Tensor | None = None
         source, target = data.edge_index
-        self.columns, self.edges = int(data.x.size(1)), len(source)
-        proper = (source != target).nonzero().flatten()
         loops = torch.arange(self.nodes, device=source.device)
-        source, target = torch.cat([source[proper], loops]), torch.cat([target[proper], loops])
-        position = torch.cat([proper, torch.full_like(loops, self.edges)])
+        self._set_edges(source, target, source != target, loops)
+
+    def with_edges(self, edge_index: Tensor, weight: Tensor) -> Graph:
+        """The same features on other edges, which keep the weights that they are given."""
+        other = copy.copy(self)
+        other.weight = weight
+        source, target = edge_index
+        other._set_edges(source, target, torch.ones_like(source, dtype=torch.bool), source[:0])
+        return other
+
+    def _set_edges(self, source: Tensor, target: Tensor, proper: Tensor, loops: Tensor) -> None:
+        self.edges = len(source)
+        place = proper.nonzero().flatten()
+        source, target = torch.cat([source[place], loops]), torch.cat([target[place], loops])
+        position = torch.cat([place, torch.full_like(loops, self.edges)])
         self.by_target = _sorted(target, source, position)
         self.by_source = _sorted(source, target, position)
 
 
 @dataclass(frozen=True)
 class View:
-    """A graph of which some edges and feature columns are seen: all, or those that the masks keep."""
+    """A graph of which some edges and feature columns are seen: all, or those that the masks keep.
+
+    `added` are edges [2, M] that the graph does not have.
+    """
 
     graph: Graph
     kept_edges: Tensor | None = None
     kept_columns: Tensor | None = None
+    added: Tensor | None = None
 
     def transform(self, weight: Tensor) -> Tensor:
         """X·W, for W [features, d]: a dropped column of X is a dropped row of W."""
@@ -60,24 +82,37 @@ class View:
         return propagate(weight, features) if isinstance(features, Sparse) else features @ weight
 
     def adjacency(self) -> Sparse:
-        """D̂^-½ (A+I) D̂^-½ with messages from source to target; D̂ counts what arrives, as PyG's `gcn_norm` has it."""
-        nodes = self.graph.nodes
-        (target, source), (other, turned) = (
-            self._kept(edges) for edges in (self.graph.by_target, self.graph.by_source)
+        """D̂^-½ (A+I) D̂^-½ with messages from source to target; D̂ counts what arrives, as PyG's `gcn_norm` has it.
+
+        Edges with weights of their own keep these.
+        """
+        nodes, weight = self.graph.nodes, self.graph.weight
+        (target, source, place), (other, turned, turned_place) = (
+            self._seen(edges, around)
+            for edges, around in ((self.graph.by_target, (1, 0)), (self.graph.by_source, (0, 1)))
         )
         arriving = torch.bincount(target, minlength=nodes)
+        leaving = torch.bincount(other, minlength=nodes)
+        if weight is not None:
+            return Sparse(
+                _csr(arriving, source, weight[place], nodes), _csr(leaving, turned, weight[turned_place], nodes)
+            )
         scale = arriving.float().rsqrt()
         return Sparse(
             _csr(arriving, source, scale[target] * scale[source], nodes),
-            _csr(torch.bincount(other, minlength=nodes), turned, scale[other] * scale[turned], nodes),
+            _csr(leaving, turned, scale[other] * scale[turned], nodes),
         )
 
-    def _kept(self, edges: Edges) -> tuple[Tensor, Tensor]:
-        if self.kept_edges is None:
-            return edges.row, edges.column
-        always = self.kept_edges.new_ones(1)  # self-loops are never dropped
-        kept = torch.cat([self.kept_edges, always])[edges.position].nonzero().flatten()
-        return edges.row[kept], edges.column[kept]
+    def _seen(self, edges: Edges, around: tuple[int, int]) -> Edges:
+        if self.kept_edges is not None:
+            always = self.kept_edges.new_ones(1)  # self-loops are never dropped
+            kept = torch.cat([self.kept_edges, always])[edges.position].nonzero().flatten()
+            edges = Edges(*(part[kept] for part in edges))
+        if self.added is None:
+            return edges
+        assert self.graph.weight is None, "added edges have no weight of their own"
+        row, column = (torch.cat([old, self.added[end]]) for old, end in zip(edges[:2], around, strict=True))
+        return _sorted(row, column, torch.empty_like(row))
 
 
 def propagate(x: Tensor, matrix: Sparse) -> Tensor:

@@ -24,7 +24,7 @@ TINY = 1e-12  # least squared length of a mixed vector
 
 def contrast(
     views: tuple[Tensor, Tensor], tau: float, plan: Plan, workspace: Workspace, wanted: bool = True
-) -> tuple[Tensor, Tensor, Tensor] | None:
+) -> tuple[Tensor, tuple[Tensor, ...]] | None:
     """Loss and, if wanted, gradient [N, d] of both views' unit vectors; None where only complete rows can tell.
 
     That is where an anchor's weights are all 0, or where synthetic negatives find no room for the store.
@@ -48,14 +48,14 @@ def contrast(
     scale = 1 / (2 * len(positive))
     loss = mass.div(positive.exp()).log1p_().sum() * scale
     if not wanted:
-        return loss, loss, loss
+        return loss, ()
     pull = scale / tau / (positive.exp() + mass)
     push = pull if norm is None else pull / norm
     if mixed:
         mixed.add_gradient(pull)
     first, second = tiles.gradient(push, in_place=mixed is not None)
     at_positive = (mass * pull).sum(dim=0).neg_().unsqueeze(1)
-    return loss, first.addcmul_(at_positive, views[1]), second.addcmul_(at_positive, views[0])
+    return loss, (first.addcmul_(at_positive, views[1]), second.addcmul_(at_positive, views[0]))
 
 
 class Mixed:

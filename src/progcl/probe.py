@@ -24,8 +24,9 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.errors import InputError, pick
+from progcl.errors import InputError
 from progcl.progress import bar
+from progcl.registry import pick
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

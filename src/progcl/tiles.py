@@ -17,6 +17,7 @@ from itertools import combinations_with_replacement
 from threading import Lock
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,6 +37,7 @@ class Plan:
         columns: for each view's anchors, the candidates to mix [N', N], ascending
         strength: (view, rows) -> what they are mixed by [N', b], frozen
         pairs: two rows of ranks [2, m], the smaller above the larger
+        ring: quantiles of an anchor's similarities between which its negatives count
     """
 
     key: object = None
@@ -44,6 +46,7 @@ class Plan:
     columns: tuple[Tensor, ...] = ()
     strength: Callable[[int, slice], Tensor] | None = None
     pairs: Tensor | None = None
+    ring: tuple[float, float] | None = None
 
     def mixing_bytes(self, like: Tensor) -> int:
         """What lists, strengths, gathered similarities and their gradients take for synthetic negatives."""
@@ -128,8 +131,8 @@ class Layout:
 class Tiles:
     """One step's tiles.
 
-    Slots of a pair of blocks: 0 and 1 within each view, 2 and 3 between the views; with weights 4 and 5 are 0 and 1
-    weighted for their columns.
+    Slots of a pair of blocks: 0 and 1 within each view, 2 and 3 between the views. With weights, 4 and 5 are 0 and 1
+    weighted for their columns; with a ring, 4 to 7 are 0 to 3.
     """
 
     def __init__(self, views: tuple[Tensor, Tensor], tau: float, plan: Plan, workspace: Workspace) -> None:
@@ -138,7 +141,9 @@ class Tiles:
         self.plan = plan
         self.workspace = workspace
         self.scaled = [z / tau for z in views]
-        self.layout = Layout(len(views[0]), workspace.tile, 4 if plan.probability is None else 6)
+        slots = 8 if plan.ring else 6 if plan.probability else 4
+        self.layout = Layout(len(views[0]), workspace.tile, slots)
+        self.limits = self._limits(*plan.ring) if plan.ring else None
         workspace.remember(plan.key)
         self.precision = self._precision()
         room = workspace.memory - self._frozen_bytes(self.precision) - plan.mixing_bytes(views[0])
@@ -194,6 +199,9 @@ class Tiles:
         if self.plan.probability is not None:
             yield from self._weighted(pair, norm)
             return
+        if self.limits is not None:
+            yield from self._ringed(pair, *self.limits)
+            return
         for slot, (a, rows, b, columns) in self._jobs(pair):
             tile = self._exp(self._similarities(pair, slot, a, rows, b, columns), pair)
             yield Product(a, rows, b, columns, tile, tile)
@@ -220,11 +228,35 @@ class Tiles:
             mirror = torch.mul(tile, weights[1 - a], out=self._place(pair, slot + 4, tile.shape))
             yield Product(a, rows, b, columns, tile.mul_(weights[a]), mirror)
 
+    def _ringed(self, pair: tuple[int, int], low: Tensor, high: Tensor) -> Iterator[Product]:
+        for slot, (a, rows, b, columns) in self._jobs(pair):
+            tile = self._similarities(pair, slot, a, rows, b, columns)
+            not_for_rows = (tile < low[a, rows, None]).logical_or_(tile > high[a, rows, None])
+            not_for_columns = (tile < low[b, columns]).logical_or_(tile > high[b, columns])
+            mirror = self._place(pair, slot + 4, tile.shape).copy_(self._exp(tile, pair))
+            yield Product(
+                a, rows, b, columns, tile.masked_fill_(not_for_rows, 0), mirror.masked_fill_(not_for_columns, 0)
+            )
+
+    def _limits(self, low: float, high: float) -> tuple[Tensor, Tensor]:
+        """Where the ring of every anchor begins and ends, [2, N] each, in units of τ."""
+        nodes = len(self.views[0])
+        both = torch.cat(self.views)
+        limits = self.views[0].new_empty(2, 2, nodes)
+        step = max(1, self.layout.side**2 // nodes)
+        for view in (0, 1):
+            for start in range(0, nodes, step):
+                rows = torch.arange(start, min(start + step, nodes), device=both.device)
+                sim = self.scaled[view][rows] @ both.T
+                sim.scatter_(1, torch.stack([rows, rows + nodes], dim=1), torch.inf)
+                limits[:, view, rows] = torch.stack(ring_limits(sim, 2 * (nodes - 1), low, high))
+        return limits[0], limits[1]
+
     def _recall(self, pair: tuple[int, int]) -> Iterator[Product]:
         for slot, (a, rows, b, columns) in self._jobs(pair):
             shape = torch.Size((rows.stop - rows.start, columns.stop - columns.start))
             tile = self._place(pair, slot, shape)
-            twice = slot < 2 and self.layout.slots == 6
+            twice = slot + 4 < self.layout.slots
             yield Product(a, rows, b, columns, tile, self._place(pair, slot + 4, shape) if twice else tile)
 
     def _jobs(self, pair: tuple[int, int]) -> list[tuple[int, tuple[int, slice, int, slice]]]:
@@ -295,6 +327,31 @@ class Tiles:
     def _cut(self, flat: Tensor, shape: torch.Size) -> Tensor:
         side = self.layout.side
         return flat[: side**2].view(side, side)[: shape[0], : shape[1]]
+
+
+def ring_limits(sim: Tensor, count: int, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """Between which values to keep all but ⌊low·count⌋ of the least and ⌊(1-high)·count⌋ of the most similar, [b] each.
+
+    Rows of `sim` [b, n] hold `count` negatives and infinity elsewhere. A limit lies in the middle of two
+    neighbours, so that rounding does not decide on which side they are.
+    """
+    left_out, kept = int(low * count + 1e-9), count - int((1 - high) * count + 1e-9)
+    first = _between(sim, left_out) if left_out else sim.new_full((len(sim),), -torch.inf)
+    last = _between(sim, kept) if kept < count else sim.new_full((len(sim),), torch.inf)
+    return first, last
+
+
+def _between(values: Tensor, rank: int) -> Tensor:
+    """The middle between a row's values number rank - 1 and rank, counted from 0 upwards."""
+    if values.device.type == "cpu":  # by numpy's partition, several times as fast as a sort
+        ordered = torch.from_numpy(np.partition(values.detach().to(_numpy_type(values)).numpy(), rank, axis=1))
+    else:
+        ordered = values.sort(dim=1).values
+    return ((ordered[:, :rank].amax(dim=1) + ordered[:, rank]) / 2).to(values.dtype)
+
+
+def _numpy_type(values: Tensor) -> torch.dtype:
+    return torch.float64 if values.dtype == torch.float64 else torch.float32
 
 
 def _mirrored(product: Product) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import platform
 import shutil
@@ -12,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,16 @@ from torch_geometric.data import Data
 from progcl import checkpoint
 from progcl.config import Config, DataConfig, load_config, to_dict, to_yaml
 from progcl.contrast import InfoNCE, Miner
-from progcl.data import OWN, checked, fingerprint, load
-from progcl.errors import InputError, ProgclWarning, pick
+from progcl.data import OWN, checked, fingerprint, load, oracle_classes
+from progcl.errors import InputError, ProgclWarning
+from progcl.estimators import Oracle
 from progcl.figures import draw_mixture
 from progcl.graph import Graph
-from progcl.methods.grace import METHODS, Grace
+from progcl.methods import METHODS
 from progcl.miners import MINERS, ProGCL
 from progcl.probe import Score, make_splits, probe, require_labels
 from progcl.progress import bar
+from progcl.registry import build, find
 
 GENERATORS = ("init", "view1", "view2", "anchors")
 FILES = {
@@ -79,20 +81,24 @@ class Result:
 class Training:
     """The state of a run: method, optimiser, named random generators, epochs done."""
 
-    def __init__(self, config: Config, data: Data) -> None:
+    def __init__(self, config: Config, data: Data, progress: bool = False) -> None:
         seed = config.train.seed
         self.data = data
         self.graph = Graph(data)
         self.checksum = fingerprint(data)
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
-        self.miner = make_miner(config)
-        criterion = InfoNCE(config.loss.tau, self.miner, config.loss.block_size, config.loss.memory)
-        method = pick(METHODS, config.method.name, "method")
-        parts = (config.method, config.encoder, criterion, self.generators, config.train.anchors)
-        self.method: Grace = method(data, *parts)
-        parameters = self.method.parameters()
+        make = find(METHODS, config.method.name, "method")
+        criterion = partial(make_criterion, config, data)
+        parts = (config.method, config.encoder, criterion, self.generators, config.train.anchors, progress)
+        self.method = make(data, *parts)
+        parameters = [each for each in self.method.parameters() if each.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
         self.records: list[Record] = []
+
+    @property
+    def miner(self) -> Miner:
+        """The miner of the contrast between views."""
+        return self.method.criterion.miner
 
     def run(self, epochs: int) -> Iterator[Record]:
         """Train until `epochs` epochs are done."""
@@ -124,10 +130,9 @@ class Training:
         if values["graph"] != self.checksum:
             raise InputError("the checkpoint belongs to another graph", "choose another --out")
         method = _below("method.", tensors)
-        own = "criterion.miner."
         if not miner:
-            kept = {name: value for name, value in self.method.state_dict().items() if name.startswith(own)}
-            method = {name: value for name, value in method.items() if not name.startswith(own)} | kept
+            kept = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
+            method = {name: value for name, value in method.items() if ".miner." not in name} | kept
         self.method.load_state_dict(method)
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in _below("optimizer.", tensors).items():
@@ -173,7 +178,7 @@ def fit(
         _check_folder(folder, config, resume, force)
     if data is None:
         data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
-    training = Training(config, data)
+    training = Training(config, data, progress)
     _foresee(training, config)
     if folder and not resume:
         _clear_folder(folder)
@@ -194,12 +199,21 @@ def fit(
     return _finish(training, config, folder, progress)
 
 
-def make_miner(config: Config) -> Miner:
-    """The miner by its name, with those of the options that it has."""
-    make = pick(MINERS, config.miner.name, "miner")
-    options = {**asdict(config.miner), "seed": derived_seed(config.train.seed, "miner")}
-    accepted = inspect.signature(make).parameters
-    return make(**{name: value for name, value in options.items() if name in accepted})
+def make_criterion(config: Config, data: Data, kind: type[InfoNCE], name: str, mined: bool = True) -> InfoNCE:
+    """A loss of this kind, with a miner of its own, or with none."""
+    miner = make_miner(config, name, data) if mined else None
+    return kind(config.loss.tau, miner, config.loss.block_size, config.loss.memory)
+
+
+def make_miner(config: Config, name: str = "miner", data: Data | None = None) -> Miner:
+    """The configured miner, with those of the options that it has and random numbers by `name`."""
+    options = {**asdict(config.miner), "seed": derived_seed(config.train.seed, name), **config.miner.options}
+    if config.miner.estimator == "oracle" and data is not None:
+        options["estimator"] = Oracle(oracle_classes(data))
+    made = build(find(MINERS, config.miner.name, "miner"), options)
+    if not isinstance(made, Miner):
+        raise InputError(f"`{config.miner.name}` makes no Miner (got {made!r})", "derive the class from progcl.Miner")
+    return made
 
 
 def derived_seed(seed: int, name: str) -> int:
@@ -211,15 +225,7 @@ def mixture_facts(miner: Miner) -> dict[str, Any] | None:
     """The fitted mixture in plain numbers, true negatives first; None before the fit and for other miners."""
     if not isinstance(miner, ProGCL) or not miner.fitted.numel():
         return None
-    mixture = miner.mixture
-    return {
-        "alpha": mixture.alpha_.tolist(),
-        "beta": mixture.beta_.tolist(),
-        "weight": mixture.weight_.tolist(),
-        "gain": mixture.gain_,
-        "degenerate": mixture.degenerate_,
-        "range": miner.bounds.tolist(),
-    }
+    return {**miner.estimator.facts(), "range": miner.bounds.tolist()}
 
 
 def peak_mb() -> float | None:
@@ -256,8 +262,11 @@ def _foresee(training: Training, config: Config) -> None:
     if config.probe.protocol != "none":
         require_labels(training.data)
         make_splits(training.data, 1, nodes=config.probe.nodes)
-    if isinstance(training.miner, ProGCL) and config.miner.start_epoch > config.train.epochs:
-        message = f"no mining: miner.start_epoch is {config.miner.start_epoch}, the last epoch {config.train.epochs}"
+    if config.miner.estimator == "oracle":
+        warnings.warn("miner.estimator `oracle` trains with labels: for analysis only", ProgclWarning, stacklevel=3)
+    start = getattr(training.miner, "start_epoch", 0)
+    if start > config.train.epochs:
+        message = f"no mining: miner.start_epoch is {start}, the last epoch {config.train.epochs}"
         warnings.warn(message, ProgclWarning, stacklevel=3)
 
 

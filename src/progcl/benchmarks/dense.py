@@ -20,7 +20,7 @@ class DenseInfoNCE:
         self.miner = miner
         if miner is not None:
             first, second = miner.snapshot
-            self.probability = miner.mixture.posterior(miner.normalize(first @ second.T))  # kept from epoch E on
+            self.probability = miner.estimator.posterior(miner.normalize(first @ second.T))  # kept from epoch E on
         if isinstance(miner, ProGCLMix):
             lists = (miner.lists[0].T.long(), miner.lists[1].T.long())
             self.lists = [

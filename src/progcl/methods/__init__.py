@@ -1,1 +1,10 @@
-"""Base methods, one file a family, each with `loss(data)`, `embed(data)`, `set_epoch(epoch)`, `after_step()`."""
+"""Base methods: what is contrasted with what. One file a family, and the table of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from progcl.methods.grace import Gca, Grace
+from progcl.methods.merit import Merit
+
+METHODS: dict[str, Callable[..., Grace | Merit]] = {"grace": Grace, "gca": Gca, "merit": Merit}

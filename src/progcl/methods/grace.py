@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -13,6 +15,13 @@ from progcl.encoders import ENCODERS, Projector
 from progcl.graph import Graph, View
 
 
+class MakeCriterion(Protocol):
+    """Makes a loss; its miner, if it has one, gets random numbers of its own by `name`."""
+
+    def __call__(self, kind: type[InfoNCE], name: str, mined: bool = True) -> InfoNCE:
+        """A loss of this kind, with the configured miner or with none."""
+
+
 class Grace(nn.Module):
     """Two views with edges and features dropped at random, one encoder, one projector, one contrastive loss.
 
@@ -20,9 +29,10 @@ class Grace(nn.Module):
         data: the graph that will be trained on
         config: the two views' drop rates
         encoder: the network's shape
-        criterion: the loss, with its miner
+        make_criterion: makes the loss, with its miner
         generators: `init` for the parameters, `view1` and `view2` for the views, `anchors` for the nodes of a step
         anchors: nodes contrasted in a step; None for all
+        progress: there is nothing to show
     """
 
     def __init__(
@@ -30,15 +40,16 @@ class Grace(nn.Module):
         data: Data,
         config: MethodConfig,
         encoder: EncoderConfig,
-        criterion: InfoNCE,
+        make_criterion: MakeCriterion,
         generators: dict[str, torch.Generator],
         anchors: int | None = None,
+        progress: bool = False,
     ) -> None:
         super().__init__()
         shape = (data.x.size(1), encoder.hidden, encoder.layers, encoder.activation)
         self.encoder = ENCODERS[encoder.name](*shape, generators["init"])
         self.projector = Projector(encoder.hidden, encoder.projection, generators["init"])
-        self.criterion = criterion
+        self.criterion = make_criterion(InfoNCE, "miner")
         self.generators = generators
         self.anchors = anchors
         self.rates = self.drop_rates(data, config)
@@ -57,10 +68,7 @@ class Grace(nn.Module):
             self.projector(self.encoder(view(graph, *rates, self.generators[name])))
             for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
-        some = None
-        if self.anchors is not None and self.anchors < graph.nodes:
-            some = torch.randperm(graph.nodes, generator=self.generators["anchors"])[: self.anchors]
-        loss: Tensor = self.criterion(h1, h2, some)
+        loss: Tensor = self.criterion(h1, h2, draw_anchors(graph, self.anchors, self.generators["anchors"]))
         return loss
 
     def after_step(self) -> None:
@@ -84,4 +92,8 @@ class Gca(Grace):
         return [(adaptive_rates(edges, first), adaptive_rates(features, second)) for first, second in rates]
 
 
-METHODS: dict[str, type[Grace]] = {"grace": Grace, "gca": Gca}
+def draw_anchors(graph: Graph, number: int | None, generator: torch.Generator) -> Tensor | None:
+    """Nodes to contrast in a step, ascending; None for all."""
+    if number is None or number >= graph.nodes:
+        return None
+    return torch.randperm(graph.nodes, generator=generator)[:number].sort().values

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
-from progcl.contrast import Block, Miner, blocks
+from progcl.contrast import Block, blocks
 from progcl.errors import InputError, ProgclWarning, in_range
-from progcl.mixtures import BetaMixture
+from progcl.estimators import FitsAndPredicts
+from progcl.miners.mixing import Seeded, blend, draw_pairs, mixed_cosines
+from progcl.mixtures import make_estimator
 from progcl.tiles import Plan
 
 
-class ProGCL(Miner):
+class ProGCL(Seeded):
     """What both schemes share: at epoch E, fit a mixture to inter-view similarities and freeze p(true | s).
 
     Frozen is a snapshot of the two views' unit vectors, [2, N, d], from which any row of similarities of
@@ -35,6 +35,7 @@ class ProGCL(Miner):
         samples: M', similarities drawn per anchor
         variant: `paper` or `released`
         true_component: the true negatives' component has the smaller `mean` or the larger `weight`
+        estimator: of p(true | s): beta, gaussian, random, tuned, or anything with `fit` and `predict_proba`
         seed: of the miner's own random numbers
 
     Attributes:
@@ -54,9 +55,10 @@ class ProGCL(Miner):
         samples: int = 100,
         variant: Literal["paper", "released"] = "paper",
         true_component: Literal["mean", "weight"] = "mean",
+        estimator: str | FitsAndPredicts = "beta",
         seed: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(seed)
         in_range("start_epoch", start_epoch, 0)
         in_range("samples", samples, 1)
         if variant not in ("paper", "released"):
@@ -65,8 +67,8 @@ class ProGCL(Miner):
         self.samples = samples
         self.released = variant == "released"
         rule, min_beta = ("first", 1.01) if self.released else (true_component, None)
-        self.mixture = BetaMixture(prior, iterations, rule, min_beta)  # type: ignore[arg-type]
-        self.generator = torch.Generator().manual_seed(seed)
+        options = {"prior": prior, "iterations": iterations, "true_component": rule, "min_beta": min_beta, "seed": seed}
+        self.estimator = make_estimator(estimator, **options)
         self.steps_without_epoch = 0
         self.anchors: Tensor | None = None
         self.present = torch.empty(0)
@@ -77,7 +79,7 @@ class ProGCL(Miner):
     @property
     def active(self) -> bool:
         """Whether the mixture is fitted and tells true from false negatives."""
-        return self.fitted.numel() > 0 and not self.mixture.degenerate_
+        return self.fitted.numel() > 0 and not self.estimator.degenerate_
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Fit the mixture in the first step of epoch E; take the anchors' part of the snapshot."""
@@ -102,13 +104,20 @@ class ProGCL(Miner):
         view = 0 if self.released else view
         return self.normalize(self.present[view][rows] @ self.present[1 - view][columns].T)
 
+    def probability(self, s: Tensor, view: int, rows: Tensor | slice, columns: Tensor | slice = slice(None)) -> Tensor:
+        """p(true) of view's anchors `rows` [b] and candidates `columns` [n] or [b, n], with frozen similarities s."""
+        nodes = torch.arange(self.present.size(1), device=s.device) if self.anchors is None else self.anchors
+        anchors, others = nodes[rows].unsqueeze(1), nodes[columns]
+        pairs = (anchors, others) if view == 0 or self.released else (others, anchors)
+        return self.estimator.of_pairs(s, *pairs)
+
     def score(self, rows: Tensor, view: int, sim: Tensor | None = None) -> Tensor:
         """p(true | s)·s, the numerator of Eq. 10, [b, N], 0 for the anchor itself.
 
         p is epoch E's; s is taken from the cosines `sim` if they are given, and is epoch E's if not.
         """
         s = self.frozen(rows, view)
-        score = self.mixture.posterior(s).mul_(s if sim is None else self.normalize(sim))
+        score = self.probability(s, view, rows) * (s if sim is None else self.normalize(sim))
         score[torch.arange(len(rows), device=rows.device), rows] = 0
         return score
 
@@ -122,8 +131,8 @@ class ProGCL(Miner):
         sample, low, high = self._similarities()
         if not self.released and high > low:
             self.bounds = torch.tensor([low, high], dtype=torch.float64)
-        self.mixture.fit(self.normalize(sample.double()).cpu())
-        self.fitted = self.mixture.to_tensor()
+        self.estimator.fit(self.normalize(sample.double()).cpu())
+        self.fitted = self.estimator.to_tensor()
 
     def _similarities(self) -> tuple[Tensor, float, float]:
         """A sample of the snapshot's inter-view cosines, and the range of all that belong to negatives."""
@@ -159,14 +168,6 @@ class ProGCL(Miner):
         fitted = "on" if self.active else "given up" if self.fitted.numel() else "not fitted"
         return f"start_epoch={self.start_epoch}, variant={'released' if self.released else 'paper'}, {fitted}"
 
-    def get_extra_state(self) -> Tensor:
-        """The random state, so that a checkpoint holds it."""
-        return self.generator.get_state()
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take the random state back."""
-        self.generator.set_state(state.cpu())
-
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         for name in ("snapshot", "fitted"):  # sizes are known only after the fit
             if prefix + name in state_dict:
@@ -174,7 +175,7 @@ class ProGCL(Miner):
         super()._load_from_state_dict(state_dict, prefix, *args)
         self.anchors, self.present = None, self.snapshot
         if self.fitted.numel():
-            self.mixture.from_tensor(self.fitted)
+            self.estimator.from_tensor(self.fitted)
 
 
 class ProGCLWeight(ProGCL):
@@ -205,7 +206,7 @@ class ProGCLWeight(ProGCL):
         return Plan(self.key, self._probability, (low, high))
 
     def _probability(self, view: int, rows: slice, columns: slice) -> Tensor:
-        return self.mixture.posterior(self.frozen(rows, view, columns))
+        return self.probability(self.frozen(rows, view, columns), view, rows, columns)
 
 
 class ProGCLMix(ProGCL):
@@ -232,9 +233,10 @@ class ProGCLMix(ProGCL):
         synthetic: int = 1000,
         variant: Literal["paper", "released"] = "paper",
         true_component: Literal["mean", "weight"] = "mean",
+        estimator: str | FitsAndPredicts = "beta",
         seed: int = 0,
     ) -> None:
-        super().__init__(start_epoch, prior, iterations, samples, variant, true_component, seed)
+        super().__init__(start_epoch, prior, iterations, samples, variant, true_component, estimator, seed)
         in_range("hardest", hardest, 1)
         in_range("synthetic", synthetic, 1)
         self.hardest = hardest
@@ -272,33 +274,33 @@ class ProGCLMix(ProGCL):
         first, second = (columns[:, ranks] for ranks in self.pairs)
         lean, rest = (strength[:, ranks] for ranks in self.pairs)
         alpha = torch.where(lean + rest > 0, lean / (lean + rest), 0.5)
-        sim = block.sim[:, 0]
-        mixed = alpha * sim.gather(1, first) + (1 - alpha) * sim.gather(1, second)
         if self.released:
-            return mixed
-        cosine: Tensor = _PairCosines.apply(block.banks[0], first, second)  # type: ignore[no-untyped-call]
-        squared = alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * cosine
-        return mixed * squared.clamp_min(1e-12).rsqrt()
+            return blend(block.sim[:, 0], first, second, alpha)
+        return mixed_cosines(block.sim[:, 0], block.banks[0], first, second, alpha)
 
     def plan(self) -> Plan | None:
         """The lists, their p, and the pairs."""
         if not self.active:
             return Plan()
-        if self.released or self.count < 2 or not self.lists:
+        ascending = self.anchors is None or bool((self.anchors.diff() > 0).all())
+        if self.released or self.count < 2 or not self.lists or not ascending:
             return None
         return Plan(self.key, columns=self.lists, strength=self._strengths, pairs=self.pairs)
 
     def _columns(self, view: int, rows: Tensor) -> Tensor:
-        """The hardest negatives of some anchors, [b, N'], ascending: from the lists, or ranked if there are none."""
+        """The hardest negatives of some anchors, [b, N'], in the order of their nodes: listed, or ranked now."""
         return self.lists[0 if self.released else view][:, rows].T.long() if self.lists else self._ranked(view, rows)
 
     def _ranked(self, view: int, rows: Tensor) -> Tensor:
         score = self.score(rows, view)
         score[torch.arange(len(rows), device=rows.device), rows] = -1  # below a true negative's 0
-        return score.topk(self.count, dim=1).indices.sort(dim=1).values
+        columns = score.topk(self.count, dim=1).indices
+        if self.anchors is None:
+            return columns.sort(dim=1).values
+        return columns.gather(1, self.anchors[columns].argsort(dim=1))
 
     def _rank(self, view: int) -> Tensor:
-        """The hardest negatives of all anchors, [N', N], ascending."""
+        """The hardest negatives of all anchors, [N', N], in the order of their nodes."""
         nodes = self.present.size(1)
         columns = torch.empty(self.count, nodes, dtype=self._narrow, device=self.present.device)
         for part in blocks(nodes):
@@ -313,8 +315,8 @@ class ProGCLMix(ProGCL):
     def _strength(self, view: int, rows: Tensor | slice, columns: Tensor) -> Tensor:
         """What `columns` [b, N'] are mixed by: p (`released`: p·s)."""
         s = self.frozen(rows, view).gather(1, columns)
-        p = self.mixture.posterior(s)
-        return p.mul_(s) if self.released else p
+        p = self.probability(s, view, rows, columns)
+        return p * s if self.released else p
 
     def _strengths(self, view: int, rows: slice) -> Tensor:
         return self._strength(view, rows, self.lists[view][:, rows].T.long()).T.contiguous()
@@ -322,39 +324,4 @@ class ProGCLMix(ProGCL):
     def _draw_pairs(self, count: int) -> Tensor:
         if self.released:
             return torch.stack([torch.arange(count), torch.randperm(count, generator=self.generator)])
-        first = torch.randint(0, count, (self.synthetic,), generator=self.generator)
-        other = torch.randint(1, max(count, 2), (self.synthetic,), generator=self.generator)
-        second = (first + other) % count
-        return torch.stack([torch.minimum(first, second), torch.maximum(first, second)])
-
-
-class _PairCosines(torch.autograd.Function):
-    """z_p·z_q for index pairs [b, m], in pieces that stay in the cache: [b, m, d] is never alive."""
-
-    PIECE = 2**11
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        ctx.save_for_backward(z, first, second)
-        pieces = zip(*(part.flatten().split(_PairCosines.PIECE) for part in (first, second)), strict=True)
-        cosines = [z.index_select(0, p).mul_(z.index_select(0, q)).sum(dim=1) for p, q in pieces]
-        return torch.cat(cosines).view_as(first)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        """Row p gets Σ g·z_q and row q gets Σ g·z_p: a bag of weighted rows for every node."""
-        z, first, second = ctx.saved_tensors
-        target = torch.cat([first.flatten(), second.flatten()])
-        source = torch.cat([second.flatten(), first.flatten()])
-        order = target.int().argsort()
-        starts = torch.bincount(target, minlength=len(z)).cumsum(0).roll(1)
-        starts[0] = 0
-        weight = grads[0].flatten().repeat(2)[order]
-        return embedding_bag(source[order], z, starts, mode="sum", per_sample_weights=weight), None, None
-
-
-MINERS: dict[str, Callable[..., Miner]] = {
-    "none": Miner,
-    "progcl-weight": ProGCLWeight,
-    "progcl-mix": ProGCLMix,
-}
+        return draw_pairs(count, self.synthetic, self.generator)

@@ -1,0 +1,169 @@
+"""p(true negative | s): what ProGCL asks of an estimator, and those that fit nothing to the similarities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from progcl.errors import InputError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Floats = NDArray[np.float64]
+Similarities = TypeVar("Similarities", Floats, Tensor)
+
+GRID = 2**12  # steps of the table that stands for a foreign estimator
+
+
+class FitsAndPredicts(Protocol):
+    """What a user's own estimator needs; column 0 of `predict_proba` is p(true negative)."""
+
+    def fit(self, x: Any) -> Any:
+        """Look at normalised similarities [n, 1]."""
+
+    def predict_proba(self, x: Any) -> Any:
+        """Probabilities [n, 2] of similarities [n, 1]."""
+
+
+class Estimator:
+    """The base class: says of any similarity in [0, 1], or of two nodes, how probably the negative is a true one.
+
+    Attributes:
+        degenerate_: whether there was nothing to tell apart, so that every negative counts as a true one
+    """
+
+    degenerate_: bool
+
+    def fit(self, x: Any) -> Self:
+        """Look at a sample of normalised similarities, of any shape."""
+        self.degenerate_ = False
+        return self
+
+    def posterior(self, s: Tensor) -> Tensor:
+        """p(true negative | s), elementwise."""
+        raise NotImplementedError
+
+    def of_pairs(self, s: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """The same for node `first` of view 1 and node `second` of view 2, which broadcast to the shape of s."""
+        return self.posterior(s)
+
+    def predict_proba(self, x: Similarities) -> Similarities:
+        """p(true negative | s) and p(false negative | s) in two columns (Eq. 9), as array or tensor like `x`."""
+        if isinstance(x, Tensor):
+            true = self.posterior(x.reshape(-1).double())
+            return torch.stack([true, 1 - true], dim=1)
+        true = self.posterior(torch.as_tensor(np.asarray(x, dtype=np.float64).ravel())).numpy()
+        return np.stack([true, 1 - true], axis=1)
+
+    def facts(self) -> dict[str, Any]:
+        """The fit in plain numbers, for logs."""
+        return {"degenerate": self.degenerate_}
+
+    def to_tensor(self) -> Tensor:
+        """The fit in one small tensor, for buffers and checkpoints; not empty."""
+        return torch.tensor([float(self.degenerate_)], dtype=torch.float64)
+
+    def from_tensor(self, numbers: Tensor) -> Self:
+        """Take over the fit that `to_tensor` wrote."""
+        self.degenerate_ = bool(numbers[-1])
+        return self
+
+
+class Tuned(Estimator):
+    """p_t = 1 - s: the more similar, the less probably a true negative, without any fit."""
+
+    def posterior(self, s: Tensor) -> Tensor:
+        """1 - s."""
+        return 1 - s
+
+
+class Random(Estimator):
+    """p_r: uniform in [0, 1], whatever the similarity; drawn once for each pair of nodes.
+
+    A pair's number is a hash of the two nodes, so that it stays the same without being kept.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def posterior(self, s: Tensor) -> Tensor:
+        """The same numbers for the same shape."""
+        generator = torch.Generator(s.device).manual_seed(self.seed)
+        return torch.rand(s.shape, generator=generator, device=s.device, dtype=s.dtype)
+
+    def of_pairs(self, s: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """Two rounds of multiplying and folding 32 bits."""
+        mixed = (first * 0x9E3779B1 + self.seed % 2**31) % 2**32
+        mixed = _folded(_folded(mixed, 0x7FEB352D) + second * 0x85EBCA77, 0x846CA68B)
+        return mixed.to(s.dtype).div_(2**32).clamp_max_(1 - 2**-24).expand_as(s)
+
+
+class Oracle(Estimator):
+    """1 for two nodes of different classes, 0 for two of one class: what perfect knowledge would say.
+
+    It uses labels, so it serves analysis only.
+
+    Args:
+        classes: the class of every node [N]; a negative number is an unknown class, unlike any other
+    """
+
+    def __init__(self, classes: Tensor | None = None) -> None:
+        if classes is None:
+            raise InputError("the oracle needs labels", "estimator=Oracle(labels); it is for analysis only")
+        self.classes = classes
+
+    def posterior(self, s: Tensor) -> Tensor:
+        """No answer: it depends on the nodes."""
+        raise InputError("the oracle knows nodes, not similarities", "ask for pairs of nodes with of_pairs")
+
+    def of_pairs(self, s: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """Whether the labels differ."""
+        classes = self.classes.to(s.device)
+        one, other = classes[first], classes[second]
+        return ((one != other) | (one < 0)).to(s.dtype).expand_as(s)
+
+
+class Tabulated(Estimator):
+    """A user's estimator, read off once after its fit at equal steps of s, and interpolated in between."""
+
+    def __init__(self, estimator: FitsAndPredicts) -> None:
+        self.estimator = estimator
+        self.table = torch.ones(GRID + 1, dtype=torch.float64)
+
+    def fit(self, x: Any) -> Self:
+        """Fit it, and take the table."""
+        self.estimator.fit(np.asarray(x, dtype=np.float64).reshape(-1, 1))
+        answer = np.asarray(self.estimator.predict_proba(np.linspace(0, 1, GRID + 1)[:, None]), dtype=np.float64)
+        if answer.shape != (GRID + 1, 2) or not (np.isfinite(answer).all() and (answer >= 0).all()):
+            name = type(self.estimator).__name__
+            message = f"`{name}.predict_proba` needs to give two columns of probabilities (got {answer.shape})"
+            raise InputError(message, "column 0 is p(true negative), column 1 p(false negative)")
+        self.table = torch.from_numpy(answer[:, 0].copy())
+        return super().fit(x)
+
+    def posterior(self, s: Tensor) -> Tensor:
+        """Between the two nearest entries of the table."""
+        table = self.table.to(s)
+        place = s * GRID
+        below = place.floor().clamp_(0, GRID - 1)
+        index = below.long()
+        return torch.lerp(table[index], table[index + 1], place.sub_(below))
+
+    def to_tensor(self) -> Tensor:
+        """The table."""
+        return torch.cat([self.table, super().to_tensor()])
+
+    def from_tensor(self, numbers: Tensor) -> Self:
+        """Take the table back."""
+        self.table = numbers[:-1].cpu()
+        return super().from_tensor(numbers)
+
+
+def _folded(x: Tensor, factor: int) -> Tensor:
+    x = (x ^ (x >> 16)) * factor % 2**32
+    return x ^ (x >> 15)

@@ -1,0 +1,23 @@
+"""Ways to treat negatives: one class each, and the table of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from progcl.contrast import Miner
+from progcl.miners.debiased import DCL, HCL
+from progcl.miners.mochi import MoCHi
+from progcl.miners.progcl import ProGCL, ProGCLMix, ProGCLWeight
+from progcl.miners.ring import Ring
+
+__all__ = ["DCL", "HCL", "MINERS", "Miner", "MoCHi", "ProGCL", "ProGCLMix", "ProGCLWeight", "Ring"]
+
+MINERS: dict[str, Callable[..., Miner]] = {
+    "none": Miner,
+    "progcl-weight": ProGCLWeight,
+    "progcl-mix": ProGCLMix,
+    "dcl": DCL,
+    "hcl": HCL,
+    "ring": Ring,
+    "mochi": MoCHi,
+}

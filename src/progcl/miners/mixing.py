@@ -1,0 +1,74 @@
+"""What miners of synthetic negatives share: random draws, and cosines with vectors mixed from two candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from progcl.contrast import Miner
+
+TINY = 1e-12  # least squared length of a mixed vector
+
+
+class Seeded(Miner):
+    """A miner with random numbers of its own, which a checkpoint keeps."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def get_extra_state(self) -> Tensor:
+        """The random state, so that a checkpoint holds it."""
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the random state back."""
+        self.generator.set_state(state.cpu())
+
+
+def draw_pairs(ranks: int, number: int, generator: torch.Generator) -> Tensor:
+    """Pairs of two different ranks, the smaller first, [2, number]; of equal ones if there is only one rank."""
+    first = torch.randint(0, ranks, (number,), generator=generator)
+    other = torch.randint(1, max(ranks, 2), (number,), generator=generator)
+    second = (first + other) % ranks
+    return torch.stack([torch.minimum(first, second), torch.maximum(first, second)])
+
+
+def mixed_cosines(sim: Tensor, bank: Tensor, first: Tensor, second: Tensor, alpha: Tensor) -> Tensor:
+    """θ(a, α p + (1-α) q) for candidates p and q by their columns [b, m], from the anchors' cosines [b, N]."""
+    cosine: Tensor = _PairCosines.apply(bank, first, second)  # type: ignore[no-untyped-call]
+    squared = alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * cosine
+    return blend(sim, first, second, alpha) * squared.clamp_min(TINY).rsqrt()
+
+
+def blend(sim: Tensor, first: Tensor, second: Tensor, alpha: Tensor) -> Tensor:
+    """α θ(a, p) + (1-α) θ(a, q)."""
+    return alpha * sim.gather(1, first) + (1 - alpha) * sim.gather(1, second)
+
+
+class _PairCosines(torch.autograd.Function):
+    """z_p·z_q for index pairs [b, m], in pieces that stay in the cache: [b, m, d] is never alive."""
+
+    PIECE = 2**11
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        ctx.save_for_backward(z, first, second)
+        pieces = zip(*(part.flatten().split(_PairCosines.PIECE) for part in (first, second)), strict=True)
+        cosines = [z.index_select(0, p).mul_(z.index_select(0, q)).sum(dim=1) for p, q in pieces]
+        return torch.cat(cosines).view_as(first)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        """Row p gets Σ g·z_q and row q gets Σ g·z_p: a bag of weighted rows for every node."""
+        z, first, second = ctx.saved_tensors
+        target = torch.cat([first.flatten(), second.flatten()])
+        source = torch.cat([second.flatten(), first.flatten()])
+        order = target.int().argsort()
+        starts = torch.bincount(target, minlength=len(z)).cumsum(0).roll(1)
+        starts[0] = 0
+        weight = grads[0].flatten().repeat(2)[order]
+        return embedding_bag(source[order], z, starts, mode="sum", per_sample_weights=weight), None, None
