@@ -1,7 +1,8 @@
 """Choose the settings of the preset `digits` by ProGCL-weight's accuracy on a fifth of the nodes.
 
 The preset's table is reported on the other four fifths, whose labels are not used here. The settings tried are drawn at
-random from the product of the lists below, all of them equally probable; the best is taken.
+random from the product of the lists below, all of them equally probable; the best is taken. So that the choice serves
+the table, the classifiers learn from as many nodes as there: 144 of this fifth's 359.
 
     python benchmarks/digits_settings.py
 """
@@ -13,22 +14,26 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from progcl import fit, load_config
+from progcl.data import digits
+from progcl.probe import Split, choose_nodes, clean, labels_of
 
 LEDGER = Path(__file__).parent / "results" / "digits-settings.jsonl"
-TRIED = 96
-FIXED = {"probe.nodes": "tuning", "probe.protocol": "clean", "probe.compare": False}
+TRIED = 48
+LEARNED, VALIDATED, SPLITS = 144, 35, 20
 CHOICES: dict[str, list[Any]] = {
-    "encoder.hidden": [32, 64, 128, 256],
+    "data.neighbors": [5, 10],
+    "encoder.hidden": [64, 128, 256],
     "encoder.activation": ["relu", "prelu"],
     "loss.tau": [0.2, 0.4, 0.8],
     "train.lr": [0.001, 0.003, 0.01],
-    "train.epochs": [60, 120, 180],
-    "method.drop_edges": [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]],
-    "method.drop_features": [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]],
-    "miner.start_epoch": [15, 30, 50],
+    "train.epochs": [120, 180, 300],
+    "method.drop_edges": [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, 0.8]],
+    "method.drop_features": [[0.0, 0.1], [0.1, 0.2], [0.3, 0.4]],
+    "miner.start_epoch": [30, 60],
     "miner.prior": [0.05, 0.1, 0.2],
 }
 
@@ -38,16 +43,26 @@ def main() -> None:
     draw = random.Random(0)
     settings = [{name: draw.choice(values) for name, values in CHOICES.items()} for _ in range(TRIED)]
     done = [json.loads(line) for line in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
-    for point in tqdm(settings[len(done) :], initial=len(done), total=TRIED):
-        width = {"encoder.projection": point["encoder.hidden"]}
-        result = fit(load_config("digits", {**FIXED, **point, **width}))
-        assert result.score is not None
-        mined = result.mixture is not None and not result.mixture["degenerate"]
-        done.append({"settings": point, "mean": round(result.score.mean, 3), "mined": mined})
+    for point in tqdm([point for point in settings if point not in [entry["settings"] for entry in done]]):
+        done.append(tried(point))
         with LEDGER.open("a") as ledger:
             ledger.write(json.dumps(done[-1]) + "\n")
     for entry in sorted(done, key=lambda entry: -entry["mean"])[:10]:
         print(entry)
+
+
+def tried(point: dict[str, Any]) -> dict[str, Any]:
+    """A run with these settings, and what classifiers on the tuning nodes make of it."""
+    fixed = {"probe.protocol": "none", "probe.compare": False, "encoder.projection": point["encoder.hidden"]}
+    result = fit(load_config("digits", {**point, **fixed}))
+    labels = labels_of(digits())
+    nodes = choose_nodes(len(labels), "tuning")
+    orders = [np.random.default_rng([0, index]).permutation(nodes) for index in range(SPLITS)]
+    ends = LEARNED, LEARNED + VALIDATED
+    splits = [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]
+    mean = 100 * float(np.mean(clean(result.embeddings, labels, splits)))
+    mined = result.mixture is not None and not result.mixture["degenerate"]
+    return {"settings": point, "mean": round(mean, 3), "mined": mined}
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from progcl.benchmarks.measure import by_turns, peak_above, table
 from progcl.benchmarks.probe import ProbeBench
 from progcl.cli import main
 from progcl.data import csbm
-from progcl.miners import MINERS, ProGCL
+from progcl.miners import PROPOSED, ProGCL
 
 
-@pytest.mark.parametrize("name", MINERS)
+@pytest.mark.parametrize("name", PROPOSED)
 def test_dense_autograd_is_the_same_loss(name: str) -> None:
     views = [view.double().requires_grad_() for view in make_views(120, 16)]
     loss = fitted(name, (views[0], views[1]))
@@ -80,7 +80,7 @@ def test_tables_are_aligned() -> None:
 def test_bench_loss_writes_its_result(tmp_path: Path) -> None:
     text = LossBench(nodes=80, width=8, repeats=1, sizes=()).run(tmp_path)
     result = json.loads((tmp_path / "loss.json").read_text())
-    assert set(result["results"]["compared"]) == set(MINERS)
+    assert set(result["results"]["compared"]) == set(PROPOSED)
     assert result["settings"]["nodes"] == 80
     assert "speed-up" in text
     assert (tmp_path / "loss.svg").read_text().lstrip().startswith("<?xml")

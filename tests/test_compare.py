@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from progcl import InputError, fit
-from progcl.compare import COMPARED, compare, label, table
+from progcl.compare import compare, label, table
+from progcl.miners import PROPOSED
 from progcl.probe import Score
 from test_train import small
 
@@ -13,8 +14,8 @@ def test_every_row_is_what_a_run_alone_would_give(tmp_path: Path) -> None:
     config = small(probe__compare=True)
     scores = compare(config, tmp_path / "run")
     assert list(scores)[:3] == ["raw features", "propagated features (no training)", "untrained encoder"]
-    assert len(scores) == 3 + len(COMPARED)
-    for miner in COMPARED:
+    assert len(scores) == 3 + len(PROPOSED)
+    for miner in PROPOSED:
         alone = small(miner__name=miner)
         result = fit(alone)
         assert scores[label(alone, result.mixture)] == result.score

@@ -6,8 +6,11 @@ import torch
 from torch_geometric.data import Data
 
 from progcl import InfoNCE, ProGCLWeight
+from progcl.contrast import Block
 from progcl.data import csbm
-from progcl.figures import draw_mixture
+from progcl.figures import draw_mixture, draw_weights
+from progcl.miners import MINERS
+from progcl.testing import toy_views
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +44,29 @@ def test_without_labels_there_is_one_histogram(fitted: tuple[ProGCLWeight, Data]
     text = words(tmp_path / "a.svg")
     assert "by label" not in text
     assert "fitted: false" in text
+
+
+def test_the_weights_of_every_miner_are_drawn(tmp_path: Path) -> None:
+    data = csbm(nodes=90, degree=10, homophily=0.9)
+    views = tuple(torch.nn.functional.normalize(h.detach(), dim=1) for h in toy_views(90, 6, seed=0))
+    losses = {}
+    for name in ("progcl-weight", "dcl", "hcl", "ring"):
+        losses[name] = InfoNCE(0.4, MINERS[name]())
+        losses[name].set_epoch(10**6)
+        losses[name].miner.prepare(*views)
+    draw_weights(losses, (views[0], views[1]), data, tmp_path / "weights.svg")
+    text = (tmp_path / "weights.svg").read_text()
+    assert text.count('<g id="axes_') >= 4
+
+
+def test_the_push_of_a_negative_is_its_weight() -> None:
+    z1, z2 = (torch.nn.functional.normalize(h.detach(), dim=1) for h in toy_views(20, 6, seed=0))
+    sim = torch.stack([z1 @ z2.T, z1 @ z1.T], dim=1)
+    block = Block(sim, (z1 * z2).sum(dim=1), (z2, z1), torch.arange(20), 0, 0.4)
+    plain = InfoNCE(0.4).push(block)
+    torch.testing.assert_close(plain, block.masked(torch.ones_like(sim), 0))
+    loss = InfoNCE(0.4, ProGCLWeight(start_epoch=0))
+    loss.miner.prepare(z1, z2)
+    weight = loss.miner.weight(block)
+    assert weight is not None
+    torch.testing.assert_close(loss.push(block), weight.expand(-1, 2, -1))

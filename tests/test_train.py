@@ -49,6 +49,7 @@ def embeddings(folder: Path) -> Any:
         return file["embeddings"]
 
 
+@pytest.mark.filterwarnings("ignore:no mixture")  # one of MERIT's three sets of negatives
 @pytest.mark.parametrize("miner", MINERS)
 @pytest.mark.parametrize("method", METHODS)
 def test_same_seed_same_bits(miner: str, method: str, tmp_path: Path) -> None:
@@ -91,6 +92,7 @@ def test_training_lowers_the_loss_and_calls_back() -> None:
     assert result.mixture is None
 
 
+@pytest.mark.filterwarnings("ignore:no mixture")
 @pytest.mark.parametrize("miner", MINERS)
 @pytest.mark.parametrize(
     ("method", "stop", "anchors"), [("grace", 3, None), ("grace", 8, None), ("gca", 8, 60), ("merit", 8, 60)]

@@ -10,19 +10,24 @@ if TYPE_CHECKING:
     from progcl.config import Config, load_config
     from progcl.contrast import InfoNCE, Miner
     from progcl.errors import InputError
-    from progcl.miners import ProGCLMix, ProGCLWeight
-    from progcl.mixtures import BetaMixture
+    from progcl.miners import DCL, HCL, MoCHi, ProGCLMix, ProGCLWeight, Ring
+    from progcl.mixtures import BetaMixture, GaussianMixture
     from progcl.train import fit
 
 __version__ = version("progcl")
 __all__ = [
+    "DCL",
+    "HCL",
     "BetaMixture",
     "Config",
+    "GaussianMixture",
     "InfoNCE",
     "InputError",
     "Miner",
+    "MoCHi",
     "ProGCLMix",
     "ProGCLWeight",
+    "Ring",
     "fit",
     "load_config",
 ]
@@ -30,11 +35,16 @@ __all__ = [
 _HOMES = {
     "BetaMixture": "mixtures",
     "Config": "config",
+    "DCL": "miners",
+    "GaussianMixture": "mixtures",
+    "HCL": "miners",
     "InfoNCE": "contrast",
     "InputError": "errors",
     "Miner": "contrast",
+    "MoCHi": "miners",
     "ProGCLMix": "miners",
     "ProGCLWeight": "miners",
+    "Ring": "miners",
     "fit": "train",
     "load_config": "config",
 }

@@ -215,6 +215,12 @@ def _list_miners() -> list[tuple[str, str]]:
     return [(name, _summary(made)) for name, made in MINERS.items()]
 
 
+def _list_estimators() -> list[tuple[str, str]]:
+    from progcl.mixtures import ESTIMATORS
+
+    return [(name, _summary(made)) for name, made in ESTIMATORS.items()]
+
+
 def _list_presets() -> list[tuple[str, str]]:
     return [(name, path.read_text().splitlines()[0].lstrip("# ")) for name, path in PRESETS.items()]
 
@@ -248,7 +254,7 @@ COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[Argum
     "train": (_train, "Train on a graph, embed its nodes and probe the embedding.", _train_arguments),
     "eval": (_eval, "Probe the embedding of a finished run again.", _eval_arguments),
     "bench": (_bench, "Measure time and memory against straightforward versions, by turns.", _bench_arguments),
-    "ls": (_ls, "List data sets, methods, miners or presets.", _ls_arguments),
+    "ls": (_ls, "List data sets, methods, miners, estimators or presets.", _ls_arguments),
     "show": (_show, "Print a preset with all its options.", _show_arguments),
 }
 
@@ -259,5 +265,6 @@ LISTS: dict[str, Callable[[], list[tuple[str, str]]]] = {
     "data": _list_data,
     "methods": _list_methods,
     "miners": _list_miners,
+    "estimators": _list_estimators,
     "presets": _list_presets,
 }

@@ -12,10 +12,9 @@ from progcl.config import Config
 from progcl.data import load
 from progcl.errors import InputError
 from progcl.methods.features import propagated, raw
+from progcl.miners import PROPOSED
 from progcl.probe import Score, probe
 from progcl.train import Training, fit
-
-COMPARED = ("none", "progcl-weight", "progcl-mix")
 
 
 def compare(
@@ -38,7 +37,7 @@ def compare(
         "propagated features (no training)": probe(propagated(data), data, **settings),
         "untrained encoder": probe(untrained.method.embed(untrained.graph), data, **settings),
     }
-    for miner in COMPARED:
+    for miner in PROPOSED:
         other = replace(config, miner=replace(config.miner, name=miner))
         options: dict[str, Any] = {"resume": True, "data_root": data_root, "first_stage": shared, "progress": True}
         result = main if other == config else fit(other, out=out / "compare" / miner, **options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -190,12 +190,24 @@ class InfoNCE(nn.Module):
 
     def row_losses(self, block: Block) -> Tensor:
         """-ℓ of each anchor, [b]."""
+        return torch.log(block.exp(block.pos) + self.mass(block)) - block.pos.sub(1).div(self.tau)
+
+    def mass(self, block: Block) -> Tensor:
+        """What all negatives of each anchor weigh, [b]."""
         mass = _weighted_sum(block.masked(block.exp(block.sim), 0), self.miner.weight(block))
         mass = self.miner.correct(mass, block)
         extra = self.miner.extra(block)
-        if extra is not None:
-            mass = mass + block.exp(extra).sum(dim=1)
-        return torch.log(block.exp(block.pos) + mass) - block.pos.sub(1).div(self.tau)
+        return mass if extra is None else mass + block.exp(extra).sum(dim=1)
+
+    def push(self, block: Block) -> Tensor:
+        """How much the loss pushes each negative away, plain InfoNCE being 1: ∂mass/∂e^{s/τ}, [b, V, N].
+
+        It is the weight of a negative, together with what it gets through synthetic negatives and corrections.
+        """
+        with torch.enable_grad():
+            sim = block.sim.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.mass(replace(block, sim=sim)).sum(), sim)
+        return slope * self.tau / block.exp(block.sim)
 
     def _contrast(self, anchors: Tensor | None, *z: Tensor) -> Tensor:
         if anchors is not None:

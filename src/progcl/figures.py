@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.contrast import Block, InfoNCE
 from progcl.estimators import Oracle, Random
 from progcl.miners import ProGCL
 from progcl.mixtures import Mixture
@@ -46,6 +48,45 @@ def draw_mixture(miner: ProGCL, data: Data | None, path: Path, pairs: int = 1_00
     figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     for side in figure.axes:
         side.spines["top"].set_visible(False)
+    save_svg(figure, path)
+
+
+def draw_weights(losses: dict[str, InfoNCE], views: tuple[Tensor, Tensor], data: Data, path: Path) -> None:
+    """How much each loss pushes a negative away, against its similarity, over the densities of true and false ones.
+
+    1 is what plain InfoNCE does. The miners are to be prepared for these views; labels are drawn, never used.
+    """
+    anchors = torch.randperm(len(views[0]), generator=torch.Generator().manual_seed(0))[:400]
+    sim = torch.stack([views[0][anchors] @ bank.T for bank in (views[1], views[0])], dim=1)
+    same_class = (data.y[anchors, None] == data.y)[:, None].expand_as(sim)
+    pos = (views[0] * views[1]).sum(dim=1)[anchors]
+    negative = torch.ones_like(sim, dtype=torch.bool)
+    negative.scatter_(2, anchors[:, None, None].expand(-1, 2, 1), False)
+    edges = np.linspace(float(sim[negative].min()), float(sim[negative].max()), 61)
+    figure = Figure(figsize=(10, 2.6 * -(-len(losses) // 3)), layout="constrained")
+    panels = figure.subplots(-(-len(losses) // 3), 3, sharex=True, squeeze=False).flatten()
+    for axes, (name, loss) in zip(panels, losses.items(), strict=False):
+        weight = loss.push(Block(sim, pos, (views[1], views[0]), anchors, 0, loss.tau))
+        behind = axes.twinx()
+        for members, color, kind in ((~same_class, BLUE, "true"), (same_class, ORANGE, "false")):
+            number, _ = np.histogram(sim[negative & members], edges)
+            text = f"density of {kind} negatives (by label)" if axes is panels[0] else None
+            behind.stairs(number / number.sum(), edges, fill=True, color=color, alpha=0.25, label=text)
+        behind.set_axis_off()
+        number, _ = np.histogram(sim[negative], edges)
+        total, _ = np.histogram(sim[negative], edges, weights=weight[negative])
+        centres = (edges[1:] + edges[:-1]) / 2
+        seen = number > 20
+        mean = total[seen] / number[seen]
+        axes.plot(centres[seen], mean, color="black", linewidth=1.5, label="weight" if axes is panels[0] else None)
+        axes.axhline(1, color=GREY, linewidth=0.8, linestyle=":")
+        axes.set(title=name, ylim=(min(0, 1.1 * mean.min()), 1.1 * max(1, mean.max())))
+        axes.spines["top"].set_visible(False)
+    for axes in panels[len(losses) :]:
+        axes.set_axis_off()
+    figure.supxlabel("cosine of anchor and negative")
+    figure.supylabel("weight, InfoNCE = 1")
+    figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     save_svg(figure, path)
 
 

@@ -35,7 +35,10 @@ def find(table: Mapping[str, Callable[..., Value]], name: str, what: str) -> Cal
     return made
 
 
-def build(make: Callable[..., Value], options: Mapping[str, Any]) -> Value:
-    """Call `make` with those of the options that it has."""
+def build(make: Callable[..., Value], options: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> Value:
+    """Call `make` with those of the options that it has, and with all of its `own`."""
     accepted = inspect.signature(make).parameters
-    return make(**{name: value for name, value in options.items() if name in accepted})
+    for name in own or {}:
+        if name not in accepted:
+            raise InputError(f"`{make.__name__}` has no option `{name}`", suggest(name, accepted))
+    return make(**{name: value for name, value in options.items() if name in accepted} | dict(own or {}))

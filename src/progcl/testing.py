@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -104,7 +105,7 @@ def _check_own_column(make: Callable[[], Miner], nodes: int, width: int, tau: fl
     criterion = _late(make, nodes, width, tau)
     block = _block(criterion, nodes, width)
     for value in (-1.0, 1.0):
-        changed = Block(block.masked(block.sim, value), block.pos, block.banks, block.rows, block.view, block.tau)
+        changed = replace(block, sim=block.masked(block.sim, value))
         difference = float((criterion.row_losses(changed) - criterion.row_losses(block)).abs().max())
         assert difference < 1e-12, "an anchor is counted among its own negatives: its own column changes the loss"
 

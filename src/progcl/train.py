@@ -207,10 +207,10 @@ def make_criterion(config: Config, data: Data, kind: type[InfoNCE], name: str, m
 
 def make_miner(config: Config, name: str = "miner", data: Data | None = None) -> Miner:
     """The configured miner, with those of the options that it has and random numbers by `name`."""
-    options = {**asdict(config.miner), "seed": derived_seed(config.train.seed, name), **config.miner.options}
+    options = {**asdict(config.miner), "seed": derived_seed(config.train.seed, name)}
     if config.miner.estimator == "oracle" and data is not None:
         options["estimator"] = Oracle(oracle_classes(data))
-    made = build(find(MINERS, config.miner.name, "miner"), options)
+    made = build(find(MINERS, config.miner.name, "miner"), options, config.miner.options)
     if not isinstance(made, Miner):
         raise InputError(f"`{config.miner.name}` makes no Miner (got {made!r})", "derive the class from progcl.Miner")
     return made

@@ -17,7 +17,7 @@ from progcl.benchmarks.measure import by_turns, table, write
 from progcl.config import PRESETS, load_config
 from progcl.data import load
 from progcl.graph import Graph, View, propagate
-from progcl.miners import MINERS
+from progcl.miners import PROPOSED
 from progcl.progress import bar
 from progcl.train import Training, mixture_facts
 
@@ -46,10 +46,10 @@ class EpochBench:
     def run(self, out: Path) -> str:
         """Measure, write epoch.json, and return the tables."""
         presets = [name for name in (self.data, f"{self.data}-fast") if name == self.data or name in PRESETS]
-        steps = len(presets) * len(MINERS) * (START + AFTER) + 4 * (self.repeats + 1)
+        steps = len(presets) * len(PROPOSED) * (START + AFTER) + 4 * (self.repeats + 1)
         with bar(True, total=steps, desc="bench epoch", unit="run") as progress:
             epochs = {
-                f"{preset}, {miner}": self._epochs(preset, miner, progress) for preset in presets for miner in MINERS
+                f"{preset}, {miner}": self._epochs(preset, miner, progress) for preset in presets for miner in PROPOSED
             }
             layers = self._layers(progress)
         path = write(out, "epoch", vars(self), {"epochs": epochs, "layers": layers})

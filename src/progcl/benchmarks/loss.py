@@ -23,7 +23,7 @@ from progcl.checkpoint import replace
 from progcl.contrast import InfoNCE, Miner
 from progcl.errors import InputError
 from progcl.figures import BLUE, GREY, ORANGE, save_svg
-from progcl.miners import MINERS, ProGCL
+from progcl.miners import MINERS, PROPOSED, ProGCL
 from progcl.progress import bar
 from progcl.tiles import TILE
 
@@ -52,19 +52,19 @@ class LossBench:
 
     def run(self, out: Path) -> str:
         """Measure, write loss.json and loss.svg, and return the tables."""
-        growing = [size for size in self.sizes for _ in MINERS]
+        growing = [size for size in self.sizes for _ in PROPOSED]
         dense = [size for size in growing if size <= self.dense_up_to]
-        steps = len(MINERS) * 3 * (self.repeats + 1) + len(growing) + len(dense)
+        steps = len(PROPOSED) * 3 * (self.repeats + 1) + len(growing) + len(dense)
         with bar(True, total=steps, desc="bench loss", unit="run") as progress:
-            compared = {name: self._compare(name, progress) for name in MINERS}
+            compared = {name: self._compare(name, progress) for name in PROPOSED}
             growth = [
                 self._alone(name, size, side, progress)
                 for side in ("progcl", "dense")
                 for size in self.sizes
                 if side == "progcl" or size <= self.dense_up_to
-                for name in MINERS
+                for name in PROPOSED
             ]
-        exponents = {name: self._exponents(name, growth) for name in MINERS}
+        exponents = {name: self._exponents(name, growth) for name in PROPOSED}
         results = {"compared": compared, "growth": growth, "exponents": exponents}
         path = write(out, "loss", {**vars(self), "tau": TAU, "memory of growth": 0}, results)
         replace(out / "loss.svg", lambda part: draw(growth, part))
@@ -123,7 +123,7 @@ class LossBench:
         sizes = ["memory 0", *(str(size) for size in self.sizes), "exponent"]
         cells: list[list[str]] = []
         for side in ("progcl", "dense"):
-            for name in MINERS:
+            for name in PROPOSED:
                 for key, unit in (("seconds", "s"), ("peak_mb", "MB")):
                     here = {row["nodes"]: row[key] for row in growth if (row["miner"], row["side"]) == (name, side)}
                     values = [_cell(here.get(size), unit) for size in self.sizes]

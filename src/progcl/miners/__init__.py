@@ -10,7 +10,7 @@ from progcl.miners.mochi import MoCHi
 from progcl.miners.progcl import ProGCL, ProGCLMix, ProGCLWeight
 from progcl.miners.ring import Ring
 
-__all__ = ["DCL", "HCL", "MINERS", "Miner", "MoCHi", "ProGCL", "ProGCLMix", "ProGCLWeight", "Ring"]
+__all__ = ["DCL", "HCL", "MINERS", "PROPOSED", "Miner", "MoCHi", "ProGCL", "ProGCLMix", "ProGCLWeight", "Ring"]
 
 MINERS: dict[str, Callable[..., Miner]] = {
     "none": Miner,
@@ -21,3 +21,4 @@ MINERS: dict[str, Callable[..., Miner]] = {
     "ring": Ring,
     "mochi": MoCHi,
 }
+PROPOSED = ("none", "progcl-weight", "progcl-mix")  # what the paper proposes, beside its base

@@ -1,0 +1,74 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from progcl import InputError, Miner, fit, load_config
+from progcl.cli import main
+from progcl.errors import ProgclWarning
+from progcl.miners import DCL, MINERS
+from progcl.registry import build, find, pick
+
+SMALL = {"data.nodes": 60, "train.epochs": 2, "encoder.hidden": 8, "probe.protocol": "none", "miner.start_epoch": 1}
+
+
+class Heavier(DCL):
+    """A miner with options that ours do not have."""
+
+    def __init__(self, class_prior: float = 0.1, factor: float = 1.0) -> None:
+        super().__init__(class_prior)
+        self.factor = factor
+
+
+def test_names_and_classes() -> None:
+    assert find(MINERS, "dcl", "miner") is DCL
+    assert find(MINERS, f"{__name__}:Heavier", "miner") is Heavier
+    with pytest.raises(InputError, match="did you mean `ring`"):
+        pick(MINERS, "rings", "miner")
+    for name in (f"{__name__}:Nothing", "no.such.module:Class", ":Class"):
+        with pytest.raises(InputError, match="cannot import"):
+            find(MINERS, name, "miner")
+
+
+def test_only_the_options_that_it_has() -> None:
+    made = build(Heavier, {"class_prior": 0.2, "low": 3})
+    assert isinstance(made, Heavier)
+    assert (made.class_prior, made.factor) == (0.2, 1.0)
+
+
+def test_a_users_miner_with_options_of_its_own() -> None:
+    own = {"miner.name": f"{__name__}:Heavier", "miner.options": {"factor": 3.0}, "miner.class_prior": 0.3}
+    config = load_config("csbm", {**SMALL, **own})
+    assert config.miner.options == {"factor": 3.0}
+    assert len(fit(config).losses) == 2
+    with pytest.raises(InputError, match="`Heavier` has no option `facto`\n\nhint: did you mean `factor`"):
+        fit(load_config("csbm", {**SMALL, **own, "miner.options": {"facto": 3.0}}))
+    with pytest.raises(InputError, match="makes no Miner"):
+        fit(load_config("csbm", {**SMALL, "miner.name": "progcl.mixtures:BetaMixture"}))
+
+
+def test_a_users_miner_from_the_folder_where_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_miners.py").write_text(
+        "from progcl import Miner\n\nclass Mine(Miner):\n    def __init__(self, level=1.0):\n"
+        "        super().__init__()\n        print('level', level)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    flags = [f"--{key}={value}" for key, value in SMALL.items()]
+    main(["train", "csbm", *flags, "--miner.name=my_miners:Mine", '--miner.options={"level": 2.5}', "--out=run"])
+    assert "level 2.5" in capsys.readouterr().out
+    assert json.loads(Path("run/result.json").read_text())["config"]["miner"]["options"] == {"level": 2.5}
+
+
+def test_the_oracle_says_that_it_uses_labels() -> None:
+    with pytest.warns(ProgclWarning, match="labels: for analysis only"):
+        result = fit(load_config("csbm", {**SMALL, "miner.estimator": "oracle", "train.epochs": 3}))
+    assert result.mixture is not None
+    assert issubclass(Heavier, Miner)
+
+
+def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    for what, name in (("estimators", "gaussian"), ("miners", "mochi"), ("methods", "merit")):
+        main(["ls", what])
+        assert name in capsys.readouterr().out
