@@ -31,6 +31,7 @@ ORDER = [  # a module may import those before it
     "data",
     "centrality",
     "graph",
+    "sampling",
     "diffusion",
     "augment",
     "encoders",
@@ -48,6 +49,7 @@ ORDER = [  # a module may import those before it
     "benchmarks.loss",
     "benchmarks.epoch",
     "benchmarks.probe",
+    "benchmarks.sampler",
     "cli",
 ]
 MAY_TOUCH_LABELS = {"data", "probe", "figures"}

@@ -14,6 +14,7 @@ from progcl.benchmarks.epoch import EpochBench, ours, pygs
 from progcl.benchmarks.loss import TAU, LossBench, Products, fitted, make_views
 from progcl.benchmarks.measure import by_turns, peak_above, table
 from progcl.benchmarks.probe import ProbeBench
+from progcl.benchmarks.sampler import SamplerBench
 from progcl.cli import main
 from progcl.data import csbm
 from progcl.miners import PROPOSED, ProGCL
@@ -110,6 +111,13 @@ def test_bench_probe_finds_the_same_accuracy(tmp_path: Path) -> None:
     ProbeBench(splits=1, repeats=1).run(tmp_path)
     accuracy = json.loads((tmp_path / "probe.json").read_text())["results"]["accuracy"]
     assert accuracy["progcl"] == pytest.approx(accuracy["scikit-learn"], abs=0.3)
+
+
+def test_bench_sampler_writes_its_result(tmp_path: Path) -> None:
+    text = SamplerBench(nodes=200, edges=900, batch=8, batches=3, repeats=1).run(tmp_path)
+    result = json.loads((tmp_path / "sampler.json").read_text())
+    assert all(speed > 0 for speed in result["results"]["batches per second"].values())
+    assert "1800 edges" in text
 
 
 def test_wrong_options_of_bench_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,7 +157,10 @@ def _bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", type=str, choices=list(BENCHMARKS), help="what to measure")
     parser.add_argument("--out", type=str, default=RESULTS, help="folder for the result")
     parser.add_argument("--repeats", type=int, help="rounds in which the sides take turns; the median counts")
-    parser.add_argument("--nodes", type=int, help="loss: where all sides are compared")
+    parser.add_argument("--nodes", type=int, help="loss: where all sides are compared; sampler: of the graph")
+    parser.add_argument("--edges", type=int, help="sampler: undirected edges of the graph")
+    parser.add_argument("--batch", type=int, help="sampler: seeds of a batch")
+    parser.add_argument("--batches", type=int, help="sampler: drawn in a round")
     parser.add_argument("--width", type=int, help="loss: of the vectors; epoch: of the layer")
     parser.add_argument("--sizes", type=list[int], help="loss: where time and memory are measured: [2048, 4096]")
     parser.add_argument("--dense-up-to", type=int, help="loss: largest size that dense autograd is given")
@@ -259,7 +262,7 @@ COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[Argum
 }
 
 RESULTS = "benchmarks/results"
-BENCHMARKS = {"loss": "LossBench", "epoch": "EpochBench", "probe": "ProbeBench"}
+BENCHMARKS = {"loss": "LossBench", "epoch": "EpochBench", "probe": "ProbeBench", "sampler": "SamplerBench"}
 
 LISTS: dict[str, Callable[[], list[tuple[str, str]]]] = {
     "data": _list_data,

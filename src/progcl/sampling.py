@@ -1,0 +1,142 @@
+"""Neighbourhoods of some nodes, drawn as GraphSAGE draws them, in plain torch: no compiled extension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from progcl.errors import InputError, in_range
+
+NOWHERE = -1
+CHANCES = 2**32  # a neighbour of d is drawn by a remainder: the odds differ by less than d in these many
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Messages of one layer: the first `targets` nodes of a batch hear from some of the first `sources`.
+
+    Attributes:
+        starts: where each target's neighbours begin in `index`, [targets + 1]
+        index: the neighbours' positions in the batch, [E]
+    """
+
+    targets: int
+    sources: int
+    starts: Tensor
+    index: Tensor
+
+    @property
+    def edge_index(self) -> Tensor:
+        """From neighbour to target, as positions in the batch, [2, E]."""
+        target = torch.arange(self.targets, device=self.index.device).repeat_interleave(self.starts.diff())
+        return torch.stack([self.index.long(), target])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some nodes and what they need to be embedded, in the manner of PyG's loaders.
+
+    Attributes:
+        n_id: nodes by number, the seeds first
+        batch_size: how many seeds there are
+        hops: one for each layer of the encoder, the widest first
+    """
+
+    n_id: Tensor
+    batch_size: int
+    hops: tuple[Hop, ...]
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Every edge of every hop once, as positions in `n_id`, [2, E]."""
+        edges: Tensor = torch.cat([hop.edge_index for hop in self.hops], dim=1).unique(dim=1)
+        return edges
+
+
+class NeighborSampler:
+    """Draw neighbours of neighbours: B_L = seeds, and B_{l-1} = B_l and `fanout` neighbours of every node of B_l.
+
+    Every layer draws anew for every node that it embeds, as in GraphSAGE (Algorithm 2 there).
+
+    Args:
+        edge_index: messages from source to target, [2, E]
+        nodes: number of nodes
+        fanouts: neighbours to draw, of the seeds first
+        replace: draw with replacement, `fanout` of every node that has any neighbour; without, all neighbours of a node
+            that has fewer
+    """
+
+    def __init__(
+        self, edge_index: Tensor, nodes: int, fanouts: Sequence[int] = (10, 10, 25), replace: bool = True
+    ) -> None:
+        for fanout in fanouts:
+            in_range("fanouts", fanout, 1)
+        self.fanouts = tuple(fanouts)
+        self.replace = replace
+        self.nodes = nodes
+        source, target = edge_index
+        self.degree = torch.bincount(target, minlength=nodes)
+        self.starts = torch.cat([self.degree.new_zeros(1), self.degree.cumsum(0)])
+        self.neighbors = source[target.argsort(stable=True)].int()  # half the memory to jump about in
+        self._position = torch.full((nodes,), NOWHERE, dtype=torch.int32)
+        self._reached = torch.zeros(nodes, dtype=torch.bool)
+
+    def batches(self, seeds: Tensor, size: int, generator: torch.Generator, shuffle: bool = True) -> Iterator[Batch]:
+        """All seeds in batches of `size`; the last may be smaller."""
+        order = torch.randperm(len(seeds), generator=generator) if shuffle else torch.arange(len(seeds))
+        for part in seeds[order].split(size):
+            yield self.sample(part, generator)
+
+    def sample(self, seeds: Tensor, generator: torch.Generator) -> Batch:
+        """A batch of different seeds."""
+        if len(seeds.unique()) < len(seeds):
+            raise InputError("a batch needs different seeds")
+        n_id, position = seeds, self._position
+        position[seeds] = torch.arange(len(seeds), dtype=torch.int32)
+        hops = []
+        for fanout in self.fanouts:
+            neighbor, counts = self._draw(n_id, fanout, generator)
+            targets = len(n_id)
+            n_id = torch.cat([n_id, self._new(neighbor, targets)])
+            starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+            hops.append(Hop(targets, len(n_id), starts, position.index_select(0, neighbor)))
+        position[n_id] = NOWHERE
+        return Batch(n_id, len(seeds), tuple(reversed(hops)))
+
+    def _draw(self, nodes: Tensor, fanout: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Neighbours of each node, one node's after the other's, and how many each has."""
+        degree, start = self.degree[nodes], self.starts[nodes]
+        if self.replace:
+            some = degree > 0
+            chance = torch.randint(CHANCES, (int(some.sum()), fanout), generator=generator)
+            place = chance.remainder_(degree[some, None]).add_(start[some, None])
+            return self.neighbors.index_select(0, place.flatten()), some * fanout
+        many = degree > fanout
+        counts = torch.where(many, fanout, degree)
+        ends = counts.cumsum(0)
+        place = torch.arange(int(ends[-1])) + (start - ends + counts).repeat_interleave(counts)
+        chosen = _distinct(degree[many], fanout, generator) + start[many, None]
+        place[many.repeat_interleave(counts)] = chosen.flatten()
+        return self.neighbors.index_select(0, place), counts
+
+    def _new(self, neighbor: Tensor, known: int) -> Tensor:
+        """The nodes that the batch does not have yet, ascending; they get the positions after those `known`."""
+        self._reached.index_fill_(0, neighbor.long(), True).logical_and_(self._position == NOWHERE)
+        new = self._reached.nonzero().flatten()
+        self._reached[new] = False
+        self._position[new] = torch.arange(known, known + len(new), dtype=torch.int32)
+        return new
+
+
+def _distinct(total: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """`number` different ones of range(total[i]) for every i, all sets equally probable, [n, number] (Floyd's way)."""
+    chosen = torch.empty(len(total), number, dtype=torch.long)
+    for step in range(number):
+        last = total - number + step
+        drawn = torch.randint(CHANCES, (len(total),), generator=generator).remainder_(last + 1)
+        taken = (chosen[:, :step] == drawn[:, None]).any(dim=1)
+        chosen[:, step] = torch.where(taken, last, drawn)
+    return chosen
