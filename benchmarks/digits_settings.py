@@ -21,7 +21,7 @@ from progcl import fit, load_config
 from progcl.data import digits
 from progcl.probe import Split, choose_nodes, clean, labels_of
 
-LEDGER = Path(__file__).parent / "results" / "digits-settings.jsonl"
+LEDGER = Path(__file__).parents[1] / "results" / "digits-settings.jsonl"
 TRIED = 48
 LEARNED, VALIDATED, SPLITS = 144, 35, 20
 CHOICES: dict[str, list[Any]] = {

@@ -43,3 +43,10 @@ def test_a_miner_without_a_mixture_is_not_given_the_credit() -> None:
 def test_a_comparison_needs_a_protocol(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs a protocol"):
         compare(small(probe__protocol="none"), tmp_path / "run")
+
+
+def test_a_miner_that_works_from_the_start_does_not_lend_its_first_stage(tmp_path: Path) -> None:
+    scores = compare(small(miner__name="dcl", probe__compare=True), tmp_path / "run")
+    assert "GRACE + dcl" in scores
+    plain = fit(small(miner__name="none"))
+    assert plain.score == scores["GRACE, no mining"]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from naive import clusters, debiased, infonce, loss, mochi, ring, unit
 from progcl import InfoNCE, InputError, Miner
-from progcl.contrast import OneWay
+from progcl.contrast import Block, OneWay
 from progcl.miners import DCL, HCL, MoCHi, Ring
 
 N, D = 11, 5
@@ -159,3 +159,55 @@ def test_one_way_gradcheck() -> None:
     assert torch.autograd.gradcheck(lambda a, b, c: OneWay(0.4, HCL(), block_size=4)(a, b, c), (h1, h2, h3))
     frozen = OneWay(0.4)(h1, h2.detach())
     assert torch.autograd.grad(frozen, h1)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("tile", [1, 16, 1000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_ring_keeps_equals_on_both_paths(tile: int, dtype: torch.dtype) -> None:
+    h = unit(5, 6, seed=3)[torch.arange(60) % 5].to(dtype)
+    values = []
+    for fast in (True, False):
+        criterion = InfoNCE(0.4, Ring(0.2, 0.7), block_size=tile, fast=fast)
+        values.append(criterion(h, h).item())
+    values.append(InfoNCE(0.4, Ring(0.2, 0.7))(h, h).item())
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+    assert values[0] == pytest.approx(values[2], rel=1e-5)
+
+
+def test_the_narrowest_ring_keeps_one() -> None:
+    assert InfoNCE(0.4, Ring(0, 1e-12))(*views()).isfinite()
+
+
+@pytest.mark.parametrize("miner", [Miner(), DCL(), HCL()])
+@pytest.mark.parametrize("tau", [0.05, 0.1])
+def test_small_losses_keep_their_digits_without_closed_form(miner: Miner, tau: float) -> None:
+    h1, h2 = (h.detach() for h in views())
+    exact = InfoNCE(tau, miner, fast=False)(h1, h2).item()
+    assert InfoNCE(tau, miner, fast=False)(h1.float(), h2.float()).item() == pytest.approx(exact, rel=1e-4)
+
+
+def test_mochi_between_opposite_nodes_is_finite() -> None:
+    h = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
+    criterion = InfoNCE(0.4, MoCHi(hardest=1, synthetic=50, with_anchor=50))
+    for _ in range(50):
+        (grad,) = torch.autograd.grad(criterion(h, h), h)
+        assert grad.isfinite().all()
+
+
+@pytest.mark.parametrize("miner", [MoCHi(start_epoch=2), Ring(anneal=2)])
+def test_a_loop_that_forgets_set_epoch_is_told(miner: Miner) -> None:
+    criterion = InfoNCE(0.4, miner)
+    for _ in range(2):
+        criterion(*views())
+    with pytest.warns(UserWarning, match="set_epoch"):
+        criterion(*views())
+
+
+def test_a_changed_mass_is_heeded() -> None:
+    class Doubled(InfoNCE):
+        def mass(self, block: Block) -> Tensor:
+            return 2 * super().mass(block)
+
+    h1, h2 = views()
+    assert Doubled(0.4)(h1, h2).item() == pytest.approx(Doubled(0.4, fast=False)(h1, h2).item(), rel=1e-12)
+    assert Doubled(0.4)(h1, h2).item() > InfoNCE(0.4)(h1, h2).item()

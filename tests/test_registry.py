@@ -8,6 +8,7 @@ from progcl.cli import main
 from progcl.errors import ProgclWarning
 from progcl.miners import DCL, MINERS
 from progcl.registry import build, find, pick
+from progcl.train import make_miner
 
 SMALL = {"data.nodes": 60, "train.epochs": 2, "encoder.hidden": 8, "probe.protocol": "none", "miner.start_epoch": 1}
 
@@ -25,7 +26,9 @@ def test_names_and_classes() -> None:
     assert find(MINERS, f"{__name__}:Heavier", "miner") is Heavier
     with pytest.raises(InputError, match="did you mean `ring`"):
         pick(MINERS, "rings", "miner")
-    for name in (f"{__name__}:Nothing", "no.such.module:Class", ":Class"):
+    with pytest.raises(InputError, match="is no class"):
+        find(MINERS, f"{__name__}:SMALL", "miner")
+    for name in (f"{__name__}:Nothing", "no.such.module:Class", ":Class", ".relative:Class"):
         with pytest.raises(InputError, match="cannot import"):
             find(MINERS, name, "miner")
 
@@ -39,7 +42,9 @@ def test_only_the_options_that_it_has() -> None:
 def test_a_users_miner_with_options_of_its_own() -> None:
     own = {"miner.name": f"{__name__}:Heavier", "miner.options": {"factor": 3.0}, "miner.class_prior": 0.3}
     config = load_config("csbm", {**SMALL, **own})
-    assert config.miner.options == {"factor": 3.0}
+    made = make_miner(config)
+    assert isinstance(made, Heavier)
+    assert (made.class_prior, made.factor) == (0.1, 3.0)  # class_prior is an option of ours, not of this one
     assert len(fit(config).losses) == 2
     with pytest.raises(InputError, match="`Heavier` has no option `facto`\n\nhint: did you mean `factor`"):
         fit(load_config("csbm", {**SMALL, **own, "miner.options": {"facto": 3.0}}))
@@ -59,6 +64,35 @@ def test_a_users_miner_from_the_folder_where_the_command_runs(
     main(["train", "csbm", *flags, "--miner.name=my_miners:Mine", '--miner.options={"level": 2.5}', "--out=run"])
     assert "level 2.5" in capsys.readouterr().out
     assert json.loads(Path("run/result.json").read_text())["config"]["miner"]["options"] == {"level": 2.5}
+
+
+class Demanding(Miner):
+    def __init__(self, level: float) -> None:
+        super().__init__()
+
+
+class Forgetful(Miner):
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"miner.name": f"{__name__}:Demanding"}, "needs an option `level`"),
+        ({"miner.name": f"{__name__}:Forgetful"}, "super"),
+        ({"miner.name": "builtins:dict"}, "makes no Miner"),
+        ({"miner.name": "test_registry.Heavier"}, "write `test_registry:Heavier`"),
+        ({"miner.name": "DCL"}, "did you mean `dcl`"),
+        ({"miner.name": "ring", "miner.options": {"low": "a"}}, "needs to be a number"),
+        ({"miner.options": "above"}, "names and values"),
+        ({"miner.low": 7}, "miner.low"),
+        ({"miner.class_prior": 1}, "miner.class_prior"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fit(load_config("csbm", {**SMALL, **options}))
 
 
 def test_the_oracle_says_that_it_uses_labels() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from progcl import InfoNCE, Miner
+from progcl import InfoNCE, InputError, Miner
 from progcl.contrast import Block
 from progcl.miners import MINERS, ProGCLMix, ProGCLWeight, Ring
 from progcl.testing import check_miner, toy_views
@@ -109,6 +109,35 @@ class WrongPlan(Ring):
         return super().plan()
 
 
+class AllNodes(Miner):
+    """Takes every node for an anchor."""
+
+    def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
+        self.size = len(z1)
+
+    def weight(self, block: Block) -> Tensor:
+        return block.sim.new_ones(len(block.rows), 1, self.size)
+
+
+class SecondBank(Miner):
+    def weight(self, block: Block) -> Tensor:
+        return block.sim[:, 1:].exp().detach()
+
+
+class OnlyInView1(Miner):
+    def weight(self, block: Block) -> Tensor:
+        mean = block.sim.detach().exp().mean(dim=2, keepdim=True)
+        return (mean if block.view else torch.ones_like(mean)).expand_as(block.sim)
+
+
+class NoTensor(Miner):
+    def get_extra_state(self) -> int:
+        return 3
+
+    def set_extra_state(self, state: int) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
@@ -119,10 +148,14 @@ class WrongPlan(Ring):
         (Forgetful, "restored"),
         (NotFinite, "finite|nan|inf"),
         (WrongPlan, "blocks|closed form"),
+        (AllNodes, "shape"),
+        (SecondBank, "shape"),
+        (OnlyInView1, "own negatives"),
+        (NoTensor, "no tensor"),
     ],
 )
 def test_a_broken_contract_is_named(make: Callable[[], Miner], complaint: str) -> None:
-    with pytest.raises(AssertionError, match=complaint):
+    with pytest.raises((AssertionError, InputError), match=complaint):
         check_miner(make)
 
 

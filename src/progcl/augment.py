@@ -24,8 +24,11 @@ def view(graph: Graph, edge_rates: float | Tensor, feature_rates: float | Tensor
 
 
 def random_edges(graph: Graph, share: float, generator: torch.Generator) -> Tensor:
-    """Edges between nodes drawn at random, as many as `share` of the graph's, [2, M]."""
-    return torch.randint(0, graph.nodes, (2, round(share * graph.edges)), generator=generator)
+    """Edges between two nodes drawn at random, as many as `share` of the graph's, [2, M]; some may be there already."""
+    number, nodes = round(share * graph.edges), graph.nodes
+    source = torch.randint(0, nodes, (number,), generator=generator)
+    other = torch.randint(1, max(nodes, 2), (number,), generator=generator)
+    return torch.stack([source, (source + other) % nodes])
 
 
 def edge_unimportance(data: Data, centrality: str) -> Tensor:

@@ -22,13 +22,14 @@ def compare(
 ) -> dict[str, Score]:
     """Fit `config` in `out`, and the same settings without mining and with ProGCL below it; score all alike.
 
-    The runs share their first stage, up to epoch E, which no miner changes: each ends with the bits that it would
-    have had alone.
+    The compared runs share their first stage, up to epoch E, which none of their miners changes: each ends with the
+    bits that it would have had alone.
     """
     if config.probe.protocol == "none":
         raise InputError("a comparison needs a protocol", "drop --probe.compare, or name a --probe.protocol")
     shared = out / "first-stage.safetensors"
-    main = fit(config, out=out, resume=resume, force=force, data_root=data_root, first_stage=shared, progress=True)
+    stage = shared if config.miner.name in PROPOSED else None  # others mine before E, too
+    main = fit(config, out=out, resume=resume, force=force, data_root=data_root, first_stage=stage, progress=True)
     data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
     settings = {**config.probe.options(), "progress": True}
     untrained = Training(config, data)
@@ -37,8 +38,9 @@ def compare(
         "propagated features (no training)": probe(propagated(data), data, **settings),
         "untrained encoder": probe(untrained.method.embed(untrained.graph), data, **settings),
     }
-    for miner in PROPOSED:
-        other = replace(config, miner=replace(config.miner, name=miner))
+    for miner in dict.fromkeys((*PROPOSED, config.miner.name)):
+        changes: dict[str, Any] = {} if miner == config.miner.name else {"name": miner, "options": {}}
+        other = replace(config, miner=replace(config.miner, **changes))
         options: dict[str, Any] = {"resume": True, "data_root": data_root, "first_stage": shared, "progress": True}
         result = main if other == config else fit(other, out=out / "compare" / miner, **options)
         if result.score:
@@ -53,8 +55,10 @@ def label(config: Config, mixture: dict[str, Any] | None) -> str:
     base, miner = config.method.name.upper(), config.miner.name
     if miner == "none":
         return f"{base}, no mining"
-    idle = miner.startswith("progcl") and (mixture is None or mixture["degenerate"])
-    return f"{base} + {miner}" + (" (no mixture, so no mining)" if idle else "")
+    if miner in PROPOSED and (mixture is None or mixture["degenerate"]):
+        return f"{base} + {miner} (no mixture, so no mining)"
+    oracle = miner in PROPOSED and config.miner.estimator == "oracle"
+    return f"{base} + {miner}" + (" (oracle: trained with labels)" if oracle else "")
 
 
 def table(scores: dict[str, Score]) -> str:

@@ -74,7 +74,7 @@ class MethodConfig:
     centrality: Literal["degree", "pagerank", "eigenvector"] = "degree"
     drop_edges: tuple[float, float] = (0.3, 0.4)
     drop_features: tuple[float, float] = (0.1, 0.2)
-    add_edges: float = 0.0
+    add_edges: float = 0.1
     teleport: float = 0.05
     strongest: int = 32
     momentum: float = 0.8
@@ -136,7 +136,7 @@ class MinerConfig:
         low: ring: quantile of the anchor's similarities below which negatives are left out
         high: ring: quantile above which they are left out
         anneal: ring: epochs over which the ring narrows to its width
-        options: of a user's own miner, by name
+        options: of your own miner, by name; it gets these and no others
     """
 
     name: str = "progcl-weight"
@@ -160,8 +160,13 @@ class MinerConfig:
     def __post_init__(self) -> None:
         in_range("miner.start_epoch", self.start_epoch, 0)
         in_range("miner.prior", self.prior, 0.001, 0.999, "the paper uses 0.01 to 0.25")
-        for name in ("iterations", "samples", "hardest", "synthetic"):
+        for name in ("iterations", "samples", "hardest"):
             in_range(f"miner.{name}", getattr(self, name), 1)
+        for name in ("synthetic", "with_anchor", "anneal", "concentration"):
+            in_range(f"miner.{name}", getattr(self, name), 0)
+        in_range("miner.class_prior", self.class_prior, 0, 0.99, "the probability of two nodes to share a class")
+        for name in ("low", "high"):
+            in_range(f"miner.{name}", getattr(self, name), 0, 1, "a share of the negatives, such as 0.1 and 0.9")
 
 
 @dataclass(frozen=True)
@@ -317,6 +322,7 @@ def explain(error: argparse.ArgumentError, flags: Iterable[str] = ()) -> InputEr
         choices = re.search(r"Literal\[(.*?)\]", text)
         expected = f"one of {choices.group(1)}" if choices else " or ".join(kinds)
         expected = 'two numbers, as in "[0.3, 0.4]"' if "tuple" in text else expected
+        expected = """names and values, as in '{"above": 0.4}'""" if "dict" in text else expected
         message = f"`{bad.group(1)}` needs {expected}" + (f" (got {wrong.group(1)})" if wrong else "")
         return InputError(message, "`--help` after the command lists every option with its type")
     unknown = re.search(r"--([\w.-]+)", text)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from progcl import kernels
-from progcl.errors import InputError, in_range
+from progcl.errors import InputError, ProgclWarning, in_range
 from progcl.tiles import Plan, Workspace
 
 DEFAULT_MEMORY = 1000  # megabytes, or a tenth of the machine's memory if that is less
@@ -67,11 +68,21 @@ class Miner(nn.Module):
     """
 
     epoch: int | None = None
+    steps_without_epoch: int = 0
     memory: int = 10**9  # bytes that may be kept from step to step; the loss sets it
 
     def set_epoch(self, epoch: int) -> None:
         """Tell the epoch before its first step."""
         self.epoch = epoch
+
+    def remind(self, start: int) -> None:
+        """Warn a loop that has made `start` steps without telling any epoch: the miner waits for one."""
+        if self.epoch is not None or start == 0 or not self.training:
+            return
+        self.steps_without_epoch += 1
+        if self.steps_without_epoch == start + 1:
+            message = f"{start} steps without set_epoch(): the miner stays off. Call it once an epoch"
+            warnings.warn(message, ProgclWarning, stacklevel=5)
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Look at all unit vectors [N, d] of both views, once per step, without gradient.
@@ -81,7 +92,10 @@ class Miner(nn.Module):
         """
 
     def weight(self, block: Block) -> Tensor | None:
-        """Weights of the negatives, [b, 1, N] or [b, 2, N]; None is 1. The anchors' own columns are ignored."""
+        """Weights of the negatives, [b, 1, N] or [b, V, N]; None is 1. The anchors' own columns are ignored.
+
+        V is 2, the banks of the other view and of the anchors' own, or 1 where there is one bank alone.
+        """
         return None
 
     def extra(self, block: Block) -> Tensor | None:
@@ -151,6 +165,8 @@ class InfoNCE(nn.Module):
             in_range("memory", memory, 0)
         if miner is not None and not isinstance(miner, Miner):
             raise InputError(f"`miner` needs to be a Miner (got {miner!r})", "for example miner=ProGCLWeight()")
+        if miner is not None and "_modules" not in vars(miner):
+            raise InputError(f"`{type(miner).__name__}` is not initialised", "call super().__init__() in its __init__")
         self.tau = tau
         self.miner = miner if miner is not None else Miner()
         self.block_size = block_size
@@ -179,7 +195,8 @@ class InfoNCE(nn.Module):
 
     def plan(self) -> Plan | None:
         """The miner's closed form, if it has one that speaks for all its methods."""
-        if not self.fast or self.share != (0, 1) or type(self).row_losses is not InfoNCE.row_losses:
+        same = all(getattr(type(self), name) is getattr(InfoNCE, name) for name in ("row_losses", "mass", "sides"))
+        if not self.fast or self.share != (0, 1) or not same:
             return None
         for kind in type(self.miner).__mro__:
             if "plan" in vars(kind):
@@ -190,12 +207,15 @@ class InfoNCE(nn.Module):
 
     def row_losses(self, block: Block) -> Tensor:
         """-ℓ of each anchor, [b]."""
-        return torch.log(block.exp(block.pos) + self.mass(block)) - block.pos.sub(1).div(self.tau)
+        return torch.log1p(self.mass(block) / block.exp(block.pos))
 
     def mass(self, block: Block) -> Tensor:
         """What all negatives of each anchor weigh, [b]."""
-        mass = _weighted_sum(block.masked(block.exp(block.sim), 0), self.miner.weight(block))
-        mass = self.miner.correct(mass, block)
+        weight = self.miner.weight(block)
+        if weight is not None and weight.shape != block.sim.shape and weight.shape != block.sim[:, :1].shape:
+            expected = f"{list(block.sim[:, :1].shape)} or {list(block.sim.shape)}"
+            raise InputError(f"weights need the shape {expected} (got {list(weight.shape)})", "see Miner.weight")
+        mass = self.miner.correct(_weighted_sum(block.masked(block.exp(block.sim), 0), weight), block)
         extra = self.miner.extra(block)
         return mass if extra is None else mass + block.exp(extra).sum(dim=1)
 
@@ -269,13 +289,14 @@ class _Contrast(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loss: InfoNCE, *z: Tensor) -> Tensor:
-        wanted = any(ctx.needs_input_grad)
+        needed = ctx.needs_input_grad[1:]
+        wanted = any(needed)
         plan = loss.plan() if z[0].dtype in (torch.float32, torch.float64) else None
         closed = None
         if plan is not None:
             with loss.workspace.lock:  # its buffers serve one call at a time
                 closed = kernels.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, wanted)
-        total, grads = closed or _walk(loss, z, wanted)
+        total, grads = closed or _walk(loss, z, needed)
         if wanted:
             ctx.save_for_backward(*grads)
         return total
@@ -285,12 +306,13 @@ class _Contrast(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph=True
             raise InputError("the loss has no second derivative", "call backward without create_graph")
         (outer,) = grads
-        return None, *(grad if outer == 1 else outer * grad for grad in ctx.saved_tensors)
+        return None, *(grad if grad is None or outer == 1 else outer * grad for grad in ctx.saved_tensors)
 
 
-def _walk(loss: InfoNCE, z: tuple[Tensor, ...], wanted: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Loss and gradient by blocks of complete rows, each block's gradient taken at once."""
-    leaves = [part.detach().requires_grad_(wanted) for part in z]
+def _walk(loss: InfoNCE, z: tuple[Tensor, ...], needed: Sequence[bool]) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    """Loss and the needed gradients by blocks of complete rows, each block's gradient taken at once."""
+    leaves = [part.detach().requires_grad_(need) for part, need in zip(z, needed, strict=True)]
+    wanted = any(needed)
     total = z[0].new_zeros((), dtype=torch.float64 if z[0].dtype == torch.float64 else torch.float32)
     sides = loss.sides(*leaves)
     part, parts = loss.share
@@ -303,7 +325,8 @@ def _walk(loss: InfoNCE, z: tuple[Tensor, ...], wanted: bool) -> tuple[Tensor, t
             if wanted:
                 value.backward()
             total += value.detach()
-    return total, tuple(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves)
+    grads = (torch.zeros_like(leaf) if leaf.requires_grad and leaf.grad is None else leaf.grad for leaf in leaves)
+    return total, tuple(grads)  # a share may have no rows
 
 
 def _block_loss(loss: InfoNCE, side: Side, rows: slice) -> Tensor:

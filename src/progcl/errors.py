@@ -28,12 +28,14 @@ class InputError(ValueError):
 def suggest(name: str, known: Iterable[str]) -> str:
     """The known name that `name` was probably meant to be, or the list of all of them."""
     choices = sorted(known)
-    close = difflib.get_close_matches(name, choices, n=1)
+    close = difflib.get_close_matches(name, choices, n=1) or difflib.get_close_matches(name.lower(), choices, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(choices)}"
 
 
 def in_range(name: str, value: float, low: float, high: float = float("inf"), hint: str = "") -> None:
     """Raise `InputError` unless low ≤ value ≤ high."""
+    if not isinstance(value, (int, float)):
+        raise InputError(f"`{name}` needs to be a number (got {value!r})", hint)
     if not low <= value <= high:
         bounds = f"be at least {low:g}" if high == float("inf") else f"be in [{low:g}, {high:g}]"
         raise InputError(f"`{name}` needs to {bounds} (got {value:g})", hint)

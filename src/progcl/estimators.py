@@ -100,7 +100,7 @@ class Random(Estimator):
         """Two rounds of multiplying and folding 32 bits."""
         mixed = (first * 0x9E3779B1 + self.seed % 2**31) % 2**32
         mixed = _folded(_folded(mixed, 0x7FEB352D) + second * 0x85EBCA77, 0x846CA68B)
-        return mixed.to(s.dtype).div_(2**32).clamp_max_(1 - 2**-24).expand_as(s)
+        return mixed.double().div_(2**32).to(s.dtype).expand_as(s)
 
 
 class Oracle(Estimator):
@@ -115,7 +115,7 @@ class Oracle(Estimator):
     def __init__(self, classes: Tensor | None = None) -> None:
         if classes is None:
             raise InputError("the oracle needs labels", "estimator=Oracle(labels); it is for analysis only")
-        self.classes = classes
+        self.classes = torch.as_tensor(classes)
 
     def posterior(self, s: Tensor) -> Tensor:
         """No answer: it depends on the nodes."""
@@ -124,6 +124,8 @@ class Oracle(Estimator):
     def of_pairs(self, s: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """Whether the labels differ."""
         classes = self.classes.to(s.device)
+        if len(classes) <= max(int(first.max()), int(second.max())):
+            raise InputError(f"the oracle has labels for {len(classes)} nodes, the graph has more")
         one, other = classes[first], classes[second]
         return ((one != other) | (one < 0)).to(s.dtype).expand_as(s)
 
@@ -139,7 +141,7 @@ class Tabulated(Estimator):
         """Fit it, and take the table."""
         self.estimator.fit(np.asarray(x, dtype=np.float64).reshape(-1, 1))
         answer = np.asarray(self.estimator.predict_proba(np.linspace(0, 1, GRID + 1)[:, None]), dtype=np.float64)
-        if answer.shape != (GRID + 1, 2) or not (np.isfinite(answer).all() and (answer >= 0).all()):
+        if answer.shape != (GRID + 1, 2) or not (((answer >= 0) & (answer <= 1)).all()):
             name = type(self.estimator).__name__
             message = f"`{name}.predict_proba` needs to give two columns of probabilities (got {answer.shape})"
             raise InputError(message, "column 0 is p(true negative), column 1 p(false negative)")

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.contrast import Block, InfoNCE
-from progcl.estimators import Oracle, Random
+from progcl.estimators import Estimator
 from progcl.miners import ProGCL
 from progcl.mixtures import Mixture
 
@@ -40,7 +40,7 @@ def draw_mixture(miner: ProGCL, data: Data | None, path: Path, pairs: int = 1_00
         for density, color, name in zip(miner.estimator.density(grid), (BLUE, ORANGE), ("true", "false"), strict=True):
             axes.plot(grid, density, color=color, linewidth=1.8, label=f"fitted: {name}")
     axes.set(xlabel=f"similarity at epoch {miner.start_epoch}, normalised", ylabel="density", xlim=(0, 1))
-    if not isinstance(miner.estimator, (Random, Oracle)):  # which do not look at s
+    if type(miner.estimator).of_pairs is Estimator.of_pairs:  # it looks at s, not at the nodes
         right = axes.twinx()
         probability = miner.estimator.posterior(torch.from_numpy(grid)).numpy()
         right.plot(grid, probability, color=GREY, linestyle="--", linewidth=1.2, label="p(true | s)")

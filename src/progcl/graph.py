@@ -66,7 +66,7 @@ class Graph:
 class View:
     """A graph of which some edges and feature columns are seen: all, or those that the masks keep.
 
-    `added` are edges [2, M] that the graph does not have.
+    `added` are edges [2, M] beside the graph's own.
     """
 
     graph: Graph

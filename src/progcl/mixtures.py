@@ -307,6 +307,6 @@ ESTIMATORS: dict[str, Callable[..., Estimator]] = {
 def make_estimator(kind: str | FitsAndPredicts, **options: Any) -> Estimator:
     """An estimator by its name, with those of the options that it has, or a user's own."""
     made: Any = build(find(ESTIMATORS, kind, "estimator"), options) if isinstance(kind, str) else kind
-    if not (hasattr(made, "fit") and hasattr(made, "predict_proba")):
+    if isinstance(made, type) or not (hasattr(made, "fit") and hasattr(made, "predict_proba")):
         raise InputError(f"`estimator` needs fit and predict_proba (got {made!r})", f"known: {', '.join(ESTIMATORS)}")
     return made if isinstance(made, Estimator) else Tabulated(made)

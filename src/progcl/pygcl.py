@@ -40,7 +40,12 @@ class MinedInfoNCE(nn.Module):
         self.criterion.set_epoch(epoch)
 
     def forward(
-        self, anchor: Tensor, sample: Tensor, pos_mask: Tensor | None = None, *masks: Any, **more_masks: Any
+        self,
+        anchor: Tensor,
+        sample: Tensor,
+        pos_mask: Tensor | None = None,
+        neg_mask: Tensor | None = None,
+        **others: Any,
     ) -> Tensor:
         """The mean loss of the anchors [N, d] with samples [N, d] of the other view, or [2N, d] of both."""
         nodes = len(anchor)
@@ -48,6 +53,8 @@ class MinedInfoNCE(nn.Module):
             raise InputError(f"{nodes} anchors need {nodes} or {2 * nodes} samples (got {len(sample)})", 'mode="L2L"')
         if pos_mask is not None and not _is_identity(pos_mask, nodes):
             raise InputError("an anchor's positive needs to be itself in the other view", "leave out extra_pos_mask")
+        if neg_mask is not None and int(neg_mask.count_nonzero()) < len(sample) // nodes * nodes * (nodes - 1):
+            raise InputError("all other nodes need to be negatives", "leave out extra_neg_mask, and use a miner")
         banks = sample.split(nodes)
         view = int(self._is_second_half(anchor, banks[0]))
         self.first_half = None if view else (anchor.detach(), banks[0].detach())

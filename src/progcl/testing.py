@@ -9,7 +9,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from progcl.contrast import Block, InfoNCE, Miner
+from progcl.contrast import Block, InfoNCE, Miner, OneWay
+from progcl.errors import InputError
 
 EPOCHS = (0, 10**6, 10**6 + 1)  # before, at and after whatever epoch a miner begins to work
 PARTS = 3
@@ -20,8 +21,8 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
 
     Loss and gradient are finite, also on a graph of 2 nodes and in single precision. After `prepare` a miner is pure:
     asked twice it says the same, and its state stays. An anchor is never its own negative. Rows cut into blocks, split
-    over processes or shuffled change nothing, nor does the closed form of a miner that has one. What a checkpoint
-    saves is enough to go on alike.
+    over processes or shuffled change nothing, nor does the closed form of a miner that has one. It takes some of the
+    nodes as well as all, and one bank of candidates as well as two. What a checkpoint saves is enough to go on alike.
 
     Args:
         make: gives a new miner at every call, always with the same seed
@@ -29,6 +30,10 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
         width: of its vectors
         tau: temperature
     """
+    if isinstance(make, Miner):
+        raise InputError(
+            "check_miner needs something that makes miners", "check_miner(MyMiner), or a lambda with options"
+        )
     whole = _step(_late(make, nodes, width, tau), nodes, width)
     _check_finite(make, width, tau)
     _check_purity(make, nodes, width, tau)
@@ -39,6 +44,10 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
     order = torch.randperm(nodes, generator=torch.Generator().manual_seed(0))
     _assert_same(whole, _step(_late(make, nodes, width, tau), nodes, width, order), "shuffled nodes")
     _assert_same(whole, _split(make, nodes, width, tau), f"anchors split over {PARTS} processes")
+    _assert_same(whole, _one_way(make, nodes, width, tau), "one side after the other")
+    some = order[: max(2, nodes // 2)]
+    closed, walked = (_step(_late(make, nodes, width, tau, fast=fast), nodes, width, some) for fast in (True, False))
+    _assert_same(closed, walked, "some of the nodes as anchors, with and without closed form")
     _check_state(make, nodes, width, tau)
 
 
@@ -97,26 +106,28 @@ def _check_purity(make: Callable[[], Miner], nodes: int, width: int, tau: float)
     first, second = criterion.row_losses(block), criterion.row_losses(block)
     assert torch.equal(first, second), "asked twice about one block, the miner answers differently"
     for name, value in criterion.state_dict().items():
-        same = torch.equal(value, before[name]) if isinstance(value, Tensor) else value == before[name]
+        same = not isinstance(value, Tensor) or torch.equal(value, before[name])
         assert same, f"`{name}` changes while a block is looked at; only `prepare` and `set_epoch` may change state"
 
 
 def _check_own_column(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> None:
     criterion = _late(make, nodes, width, tau)
-    block = _block(criterion, nodes, width)
-    for value in (-1.0, 1.0):
-        changed = replace(block, sim=block.masked(block.sim, value))
-        difference = float((criterion.row_losses(changed) - criterion.row_losses(block)).abs().max())
-        assert difference < 1e-12, "an anchor is counted among its own negatives: its own column changes the loss"
+    for view in (0, 1):
+        block = _block(criterion, nodes, width, view)
+        for value in (-1.0, 1.0):
+            changed = replace(block, sim=block.masked(block.sim, value))
+            difference = float((criterion.row_losses(changed) - criterion.row_losses(block)).abs().max())
+            assert difference < 1e-12, "an anchor is counted among its own negatives: its own column changes the loss"
 
 
-def _block(criterion: InfoNCE, nodes: int, width: int) -> Block:
-    """All rows of the first view, after `prepare`."""
+def _block(criterion: InfoNCE, nodes: int, width: int, view: int = 0) -> Block:
+    """All rows of one view, after `prepare`."""
     with torch.no_grad():
-        z1, z2 = (torch.nn.functional.normalize(h, dim=1) for h in toy_views(nodes, width, seed=1))
-        criterion.miner.prepare(z1, z2, None)
-        sim = torch.stack([z1 @ z2.T, z1 @ z1.T], dim=1)
-    return Block(sim, (z1 * z2).sum(dim=1), (z2, z1), torch.arange(nodes), 0, criterion.tau)
+        z = [torch.nn.functional.normalize(h, dim=1) for h in toy_views(nodes, width, seed=1)]
+        criterion.miner.prepare(z[0], z[1], None)
+        own, other = z[view], z[1 - view]
+        sim = torch.stack([own @ other.T, own @ own.T], dim=1)
+    return Block(sim, (own * other).sum(dim=1), (other, own), torch.arange(nodes), view, criterion.tau)
 
 
 def _split(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> list[Tensor]:
@@ -128,8 +139,20 @@ def _split(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> lis
     return [torch.stack(each).sum(dim=0) for each in zip(*parts, strict=True)]
 
 
+def _one_way(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> list[Tensor]:
+    """The same step side by side; and a step with one bank, which has to be finite and above 0."""
+    h1, h2 = toy_views(nodes, width, seed=1)
+    alone = OneWay(tau, _late(make, nodes, width, tau).miner)(h1, h2)
+    assert 0 < alone.item() < torch.inf, f"with one bank of candidates the loss is {alone.item()}"
+    criterion = OneWay(tau, _late(make, nodes, width, tau).miner)
+    loss = (criterion(h1, h2, h2, h1) + criterion(h2, h1, h1, h2, view=1)) / 2
+    return [loss.detach(), *torch.autograd.grad(loss, (h1, h2))]
+
+
 def _check_state(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> None:
     criterion, other = _late(make, nodes, width, tau), InfoNCE(tau, make())
+    for name, value in criterion.state_dict().items():
+        assert isinstance(value, Tensor), f"`{name}` is no tensor, which a checkpoint cannot keep"
     other.load_state_dict(criterion.state_dict())
     other.set_epoch(EPOCHS[2])
     for what in ("restored from its state", "restored, one step on"):

@@ -333,11 +333,13 @@ def ring_limits(sim: Tensor, count: int, low: float, high: float) -> tuple[Tenso
     """Between which values to keep all but ⌊low·count⌋ of the least and ⌊(1-high)·count⌋ of the most similar, [b] each.
 
     Rows of `sim` [b, n] hold `count` negatives and infinity elsewhere. A limit lies in the middle of two
-    neighbours, so that rounding does not decide on which side they are.
+    neighbours, or, where these are equal, just outside: rounding does not decide who is kept, and equals are kept.
     """
-    left_out, kept = int(low * count + 1e-9), count - int((1 - high) * count + 1e-9)
-    first = _between(sim, left_out) if left_out else sim.new_full((len(sim),), -torch.inf)
-    last = _between(sim, kept) if kept < count else sim.new_full((len(sim),), torch.inf)
+    left_out = int(low * count + 1e-9)
+    kept = max(left_out + 1, count - int((1 - high) * count + 1e-9))
+    slack = 16 * torch.finfo(sim.dtype).eps * sim[sim.isfinite()].abs().max()
+    first = _between(sim, left_out) - slack if left_out else sim.new_full((len(sim),), -torch.inf)
+    last = _between(sim, kept) + slack if kept < count else sim.new_full((len(sim),), torch.inf)
     return first, last
 
 

@@ -29,7 +29,7 @@ from progcl.estimators import Oracle
 from progcl.figures import draw_mixture
 from progcl.graph import Graph
 from progcl.methods import METHODS
-from progcl.miners import MINERS, ProGCL
+from progcl.miners import MINERS, ProGCL, ProGCLMix, ProGCLWeight
 from progcl.probe import Score, make_splits, probe, require_labels
 from progcl.progress import bar
 from progcl.registry import build, find
@@ -97,8 +97,9 @@ class Training:
 
     @property
     def miner(self) -> Miner:
-        """The miner of the contrast between views."""
-        return self.method.criterion.miner
+        """The first of the method's miners that mines, if there are several."""
+        miners = [module for module in self.method.modules() if isinstance(module, Miner)]
+        return next((miner for miner in miners if type(miner) is not Miner), miners[0])
 
     def run(self, epochs: int) -> Iterator[Record]:
         """Train until `epochs` epochs are done."""
@@ -207,12 +208,16 @@ def make_criterion(config: Config, data: Data, kind: type[InfoNCE], name: str, m
 
 def make_miner(config: Config, name: str = "miner", data: Data | None = None) -> Miner:
     """The configured miner, with those of the options that it has and random numbers by `name`."""
-    options = {**asdict(config.miner), "seed": derived_seed(config.train.seed, name)}
-    if config.miner.estimator == "oracle" and data is not None:
+    own = ":" in config.miner.name  # somebody's class: its defaults are its own
+    options = {**({} if own else asdict(config.miner)), "seed": derived_seed(config.train.seed, name)}
+    make = find(MINERS, config.miner.name, "miner")
+    if make in (ProGCLWeight, ProGCLMix) and config.miner.estimator == "oracle" and data is not None:
         options["estimator"] = Oracle(oracle_classes(data))
-    made = build(find(MINERS, config.miner.name, "miner"), options, config.miner.options)
+    made = build(make, options, config.miner.options)
     if not isinstance(made, Miner):
-        raise InputError(f"`{config.miner.name}` makes no Miner (got {made!r})", "derive the class from progcl.Miner")
+        raise InputError(
+            f"`{config.miner.name}` makes no Miner, but {type(made).__name__}", "derive the class from progcl.Miner"
+        )
     return made
 
 
@@ -262,7 +267,7 @@ def _foresee(training: Training, config: Config) -> None:
     if config.probe.protocol != "none":
         require_labels(training.data)
         make_splits(training.data, 1, nodes=config.probe.nodes)
-    if config.miner.estimator == "oracle":
+    if config.miner.estimator == "oracle" and isinstance(training.miner, ProGCL):
         warnings.warn("miner.estimator `oracle` trains with labels: for analysis only", ProgclWarning, stacklevel=3)
     start = getattr(training.miner, "start_epoch", 0)
     if start > config.train.epochs:
@@ -330,8 +335,8 @@ def _finish(training: Training, config: Config, folder: Path | None, progress: b
     losses = [record.loss for record in training.records]
     result = Result(config, embeddings, losses, score, mixture_facts(training.miner), seconds)
     if folder:
+        checkpoint.write_text(folder / "result.json", result.to_json())
         if isinstance(miner := training.miner, ProGCL) and miner.active:
             labels = training.data if score else None
             checkpoint.replace(folder / "mixture.svg", lambda part: draw_mixture(miner, labels, part))
-        checkpoint.write_text(folder / "result.json", result.to_json())
     return result

@@ -60,6 +60,7 @@ class Merit(nn.Module):
         self.generators = generators
         self.anchors = anchors
         self.links = strongest_links(data, config.teleport, config.strongest, progress)
+        self.diffused: Graph | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """Pass the epoch on to the losses."""
@@ -88,7 +89,13 @@ class Merit(nn.Module):
         if self.config.add_edges:
             added = random_edges(graph, self.config.add_edges, first)
             seen = View(graph, seen.kept_edges, seen.kept_columns, added)
-        return seen, view(graph.with_edges(*self.links), *rates[1], second)
+        return seen, view(self.diffusion(graph), *rates[1], second)
+
+    def diffusion(self, graph: Graph) -> Graph:
+        """The graph with the links as its edges, made ready once."""
+        if self.diffused is None or self.diffused.features is not graph.features:
+            self.diffused = graph.with_edges(*self.links)
+        return self.diffused
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -100,5 +107,5 @@ class Merit(nn.Module):
     @torch.no_grad()
     def embed(self, graph: Graph) -> Tensor:
         """Embeddings [N, hidden] of the whole graph: the online encoder's over its edges plus those over its links."""
-        embeddings: Tensor = self.encoder(View(graph)) + self.encoder(View(graph.with_edges(*self.links)))
+        embeddings: Tensor = self.encoder(View(graph)) + self.encoder(View(self.diffusion(graph)))
         return embeddings

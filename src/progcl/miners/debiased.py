@@ -23,6 +23,10 @@ class DCL(Miner):
         in_range("class_prior", class_prior, 0, 0.99, "the probability of two nodes to share a class, such as 0.1")
         self.class_prior = class_prior
 
+    def extra_repr(self) -> str:
+        """What the miner is set to."""
+        return f"class_prior={self.class_prior}"
+
     def correct(self, mass: Tensor, block: Block) -> Tensor:
         """N, [b]."""
         expected = self.class_prior * block.count * block.exp(block.pos)
@@ -44,6 +48,10 @@ class HCL(DCL):
         super().__init__(class_prior)
         in_range("concentration", concentration, 0, 100, "the original uses 0.5 to 2")
         self.concentration = concentration
+
+    def extra_repr(self) -> str:
+        """What the miner is set to."""
+        return f"{super().extra_repr()}, concentration={self.concentration}"
 
     def weight(self, block: Block) -> Tensor:
         """w, [b, V, N]."""

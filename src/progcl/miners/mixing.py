@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from progcl.contrast import Miner
-
-TINY = 1e-12  # least squared length of a mixed vector
+from progcl.kernels import TINY
 
 
 class Seeded(Miner):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from progcl.contrast import Block
 from progcl.errors import in_range
+from progcl.kernels import TINY
 from progcl.miners.mixing import Seeded, draw_pairs, mixed_cosines
 
 
@@ -54,6 +55,7 @@ class MoCHi(Seeded):
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Draw this step's ranks and shares."""
+        self.remind(self.start_epoch)
         if not self.active:
             return
         self.count = min(self.hardest, (len(z1) if anchors is None else len(anchors)) - 1)
@@ -73,8 +75,8 @@ class MoCHi(Seeded):
         mixed = mixed_cosines(sim, block.banks[0], first, second, self.shares)
         share, partner = self.anchor_shares, sim.gather(1, columns[:, self.partners])
         rest = 1 - share
-        length = torch.sqrt(share**2 + rest**2 + 2 * share * rest * partner)
-        return torch.cat([mixed, (share + rest * partner) / length], dim=1)
+        squared = share**2 + rest**2 + 2 * share * rest * partner
+        return torch.cat([mixed, (share + rest * partner) * squared.clamp_min(TINY).rsqrt()], dim=1)
 
     def extra_repr(self) -> str:
         """What the miner is set to."""

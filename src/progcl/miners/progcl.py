@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from progcl.contrast import Block, blocks
-from progcl.errors import InputError, ProgclWarning, in_range
+from progcl.errors import InputError, in_range
 from progcl.estimators import FitsAndPredicts
 from progcl.miners.mixing import Seeded, blend, draw_pairs, mixed_cosines
 from progcl.mixtures import make_estimator
@@ -69,7 +68,6 @@ class ProGCL(Seeded):
         rule, min_beta = ("first", 1.01) if self.released else (true_component, None)
         options = {"prior": prior, "iterations": iterations, "true_component": rule, "min_beta": min_beta, "seed": seed}
         self.estimator = make_estimator(estimator, **options)
-        self.steps_without_epoch = 0
         self.anchors: Tensor | None = None
         self.present = torch.empty(0)
         self.register_buffer("snapshot", torch.empty(0))
@@ -83,7 +81,7 @@ class ProGCL(Seeded):
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Fit the mixture in the first step of epoch E; take the anchors' part of the snapshot."""
-        self._warn_without_epoch()
+        self.remind(self.start_epoch)
         if (self.epoch or 0) >= self.start_epoch and not self.fitted.numel():
             self._fit(z1, z2)
         if not self.active:
@@ -154,14 +152,6 @@ class ProGCL(Seeded):
             sim[here, index] = sim[here, (index + 1) % nodes]  # the positive is not a negative
             low, high = min(low, sim.min().item()), max(high, sim.max().item())
         return sample, low, high
-
-    def _warn_without_epoch(self) -> None:
-        if self.epoch is not None or self.start_epoch == 0 or not self.training:
-            return
-        self.steps_without_epoch += 1
-        if self.steps_without_epoch == self.start_epoch + 1:
-            message = f"{self.start_epoch} steps without set_epoch(): the miner stays off. Call it once an epoch"
-            warnings.warn(message, ProgclWarning, stacklevel=4)
 
     def extra_repr(self) -> str:
         """What the miner is set to, and whether it is at work."""

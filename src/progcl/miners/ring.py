@@ -28,16 +28,24 @@ class Ring(Miner):
         in_range("high", high, 0, 1, "a share of the negatives, such as 0.9")
         in_range("anneal", anneal, 0)
         if low >= high:
-            raise InputError(f"`low` needs to be below `high` (got {low:g} and {high:g})")
+            raise InputError(f"`low` needs to be below `high` (got {low:g} and {high:g})", "such as 0.1 and 0.9")
         self.low = low
         self.high = high
         self.anneal = anneal
+
+    def extra_repr(self) -> str:
+        """What the miner is set to."""
+        return f"low={self.low}, high={self.high}, anneal={self.anneal}"
 
     @property
     def quantiles(self) -> tuple[float, float]:
         """The ring of the present epoch."""
         done = min(1.0, (self.epoch or 0) / self.anneal) if self.anneal else 1.0
         return done * self.low, 1 - done * (1 - self.high)
+
+    def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
+        """Nothing to look at before the rows are there."""
+        self.remind(self.anneal)
 
     def weight(self, block: Block) -> Tensor:
         """1 inside the ring, 0 outside, [b, V, N]."""
