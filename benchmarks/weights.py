@@ -20,9 +20,13 @@ from progcl.train import make_miner
 
 def main() -> None:
     """Give every miner the views of epoch E, and draw what it makes of them."""
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     run, path = (Path(argument) for argument in sys.argv[1:])
     config = load_config(str(run / "config.yaml"))
     tensors, _ = load_checkpoint(run / "checkpoint.safetensors")
+    if not len(tensors.get("method.criterion.miner.snapshot", ())):
+        sys.exit(f"{run} is no run with ProGCL that has passed epoch E")
     views = tuple(tensors["method.criterion.miner.snapshot"])
     losses = {}
     for name in MINERS:

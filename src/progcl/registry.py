@@ -51,12 +51,8 @@ def build(make: Callable[..., Value], options: Mapping[str, Any], own: Mapping[s
         if name not in accepted and not anything:
             raise InputError(f"`{make.__name__}` has no option `{name}`", suggest(name, accepted))
     given = {name: value for name, value in options.items() if name in accepted} | dict(own or {})
-    missing = [
-        each.name
-        for each in accepted.values()
-        if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
-    ]
-    for name in missing:
-        if name not in given:
+    for name, each in accepted.items():
+        required = each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        if required and name not in given:
             raise InputError(f"`{make.__name__}` needs an option `{name}`", f"--miner.options '{{\"{name}\": ...}}'")
     return make(**given)
