@@ -23,6 +23,7 @@ SMALL: dict[str, Any] = {
     "method.drop_edges": [0.0, 0.0],
     "method.drop_features": [0.0, 0.0],
     "method.strongest": 8,
+    "method.add_edges": 0.0,
     "encoder.hidden": 8,
     "loss.tau": 1.0,
     "miner.name": "none",
