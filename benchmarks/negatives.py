@@ -1,9 +1,12 @@
 """Every miner on every base method, Amazon-Photo, one seed: what a way to treat negatives gives and costs.
 
-    python benchmarks/negatives.py [METHOD ...]
+    python benchmarks/negatives.py [METHOD ...]     run what is missing
+    python benchmarks/negatives.py --time           time epochs of each, by turns, on an idle machine
+    python benchmarks/negatives.py --table          print the table
 
 One line of JSON for each run in results/negatives.jsonl: settings, seed, score of every split, seconds, memory. A run
-that is there already is not repeated. `--table` prints the ledger as a table.
+that is there already is not repeated. Times of runs beside others mean little: the table's are those of `--time`, in
+results/negatives-seconds.json.
 """
 
 from __future__ import annotations
@@ -18,18 +21,27 @@ from typing import Any
 
 from tqdm import tqdm
 
+from progcl import fit
 from progcl.config import load_config, to_dict
+from progcl.data import load
 from progcl.methods import METHODS
 from progcl.miners import MINERS
+from progcl.train import Training
 
 LEDGER = Path(__file__).parents[1] / "results" / "negatives.jsonl"
+SECONDS = LEDGER.with_name("negatives-seconds.json")
 SETTINGS = {"train.epochs": 500, "miner.start_epoch": 80, "probe.protocol": "clean"}
+ROUNDS = 5
 
 
 def main() -> None:
     """Run what is missing, each run in a process of its own, so that its peak of memory is its own."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["--table"]:
+        print(table(entries()))
+        return
+    if arguments[:1] == ["--time"]:
+        SECONDS.write_text(json.dumps(timed(), indent=2) + "\n")
         print(table(entries()))
         return
     if arguments[:1] == ["--one"]:
@@ -46,10 +58,23 @@ def main() -> None:
     print(table(entries()))
 
 
+def timed() -> dict[str, float]:
+    """Median seconds of an epoch after E, every pair of method and miner taking turns."""
+    data = load("photo")
+    runs = {}
+    for method in METHODS:
+        for miner in MINERS:
+            changes = {"method.name": method, "miner.name": miner, "miner.start_epoch": 2}
+            runs[f"{method}, {miner}"] = Training(load_config("photo-fast", changes), data).run(ROUNDS + 2)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in tqdm(range(ROUNDS + 2), unit="round"):
+        for name, epochs in runs.items():
+            seconds[name].append(next(epochs).seconds)
+    return {name: statistics.median(taken[2:]) for name, taken in seconds.items()}
+
+
 def run(method: str, miner: str) -> dict[str, Any]:
     """One run of the preset `photo-fast`, cut to 500 epochs; E is at the same part of the run."""
-    from progcl import fit
-
     config = load_config("photo-fast", {**SETTINGS, "method.name": method, "miner.name": miner})
     seconds: list[float] = []
     result = fit(config, on_epoch=lambda record: seconds.append(record.seconds), progress=True)
@@ -61,7 +86,6 @@ def run(method: str, miner: str) -> dict[str, Any]:
         "accuracies": result.score.accuracies,
         "mean": result.score.mean,
         "std": result.score.std,
-        "seconds_per_epoch": statistics.median(seconds[config.miner.start_epoch :]),
         "seconds": sum(seconds),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "mixture": result.mixture,
@@ -75,17 +99,19 @@ def entries() -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Accuracy and seconds per epoch, a row a miner, a pair of columns a method."""
+    seconds = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
     found = {(row["config"]["method"]["name"], row["config"]["miner"]["name"]): row for row in rows}
     head = "| miner | " + " | ".join(f"{name} | s/epoch" for name in METHODS) + " |"
     lines = [head, "|---" * (2 * len(METHODS) + 1) + "|"]
     for miner in MINERS:
-        cells = [_cell(found.get((method, miner))) for method in METHODS]
+        cells = [_cell(found.get((method, miner)), seconds.get(f"{method}, {miner}")) for method in METHODS]
         lines.append(f"| `{miner}` | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(row: dict[str, Any] | None) -> str:
-    return f"{row['mean']:.2f} ± {row['std']:.2f} | {row['seconds_per_epoch']:.2f}" if row else " | "
+def _cell(row: dict[str, Any] | None, seconds: float | None) -> str:
+    accuracy = f"{row['mean']:.2f} ± {row['std']:.2f}" if row else ""
+    return f"{accuracy} | {f'{seconds:.2f}' if seconds else ''}"
 
 
 if __name__ == "__main__":
