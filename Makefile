@@ -13,7 +13,7 @@ test: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
 # With the development install the package is used in place: nothing to copy.
 .venv/.installed: $(SOURCES) pyproject.toml constraints.txt | .venv
