@@ -81,6 +81,17 @@ def test_it_equals_pygcls_own_loss_where_that_is_right(dual_branch: Any) -> None
     torch.testing.assert_close(ours, theirs)
 
 
+def test_within_a_view_pygcl_counts_an_anchor_among_its_negatives(dual_branch: Any) -> None:
+    from GCL.losses import InfoNCE as Theirs
+
+    h1, h2 = (torch.nn.functional.normalize(h.detach().float(), dim=1) for h in toy_views(N, 6, seed=0))
+    theirs = dual_branch(loss=Theirs(0.4), mode="L2L", intraview_negs=True)(h1, h2)
+    rows = [torch.cat([a @ b.T, a @ a.T], dim=1) / 0.4 for a, b in ((h1, h2), (h2, h1))]
+    expected = torch.stack([row.logsumexp(dim=1) - row.diagonal() for row in rows]).mean()
+    torch.testing.assert_close(theirs, expected)
+    assert theirs > dual_branch(loss=MinedInfoNCE(0.4), mode="L2L", intraview_negs=True)(h1, h2)
+
+
 def test_the_state_is_saved_with_the_contrast(dual_branch: Any) -> None:
     contrast, other = (
         dual_branch(loss=MinedInfoNCE(0.4, ProGCLWeight(start_epoch=1)), mode="L2L", intraview_negs=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -60,13 +61,13 @@ def draw_weights(losses: dict[str, InfoNCE], views: tuple[Tensor, Tensor], data:
     sim = torch.stack([views[0][anchors] @ bank.T for bank in (views[1], views[0])], dim=1)
     same_class = (data.y[anchors, None] == data.y)[:, None].expand_as(sim)
     pos = (views[0] * views[1]).sum(dim=1)[anchors]
-    negative = torch.ones_like(sim, dtype=torch.bool)
-    negative.scatter_(2, anchors[:, None, None].expand(-1, 2, 1), False)
+    block = Block(sim, pos, (views[1], views[0]), anchors, 0, tau=1)
+    negative = block.masked(torch.ones_like(sim), 0).bool()
     edges = np.linspace(float(sim[negative].min()), float(sim[negative].max()), 61)
     figure = Figure(figsize=(10, 2.6 * -(-len(losses) // 3)), layout="constrained")
     panels = figure.subplots(-(-len(losses) // 3), 3, sharex=True, squeeze=False).flatten()
     for axes, (name, loss) in zip(panels, losses.items(), strict=False):
-        weight = loss.push(Block(sim, pos, (views[1], views[0]), anchors, 0, loss.tau))
+        weight = loss.push(replace(block, tau=loss.tau))
         behind = axes.twinx()
         for members, color, kind in ((~same_class, BLUE, "true"), (same_class, ORANGE, "false")):
             number, _ = np.histogram(sim[negative & members], edges)

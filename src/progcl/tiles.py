@@ -249,7 +249,7 @@ class Tiles:
                 rows = torch.arange(start, min(start + step, nodes), device=both.device)
                 sim = self.scaled[view][rows] @ both.T
                 sim.scatter_(1, torch.stack([rows, rows + nodes], dim=1), torch.inf)
-                limits[:, view, rows] = torch.stack(ring_limits(sim, 2 * (nodes - 1), low, high))
+                limits[:, view, rows] = torch.stack(ring_limits(sim, 2 * (nodes - 1), low, high, 1 / self.tau))
         return limits[0], limits[1]
 
     def _recall(self, pair: tuple[int, int]) -> Iterator[Product]:
@@ -329,15 +329,16 @@ class Tiles:
         return flat[: side**2].view(side, side)[: shape[0], : shape[1]]
 
 
-def ring_limits(sim: Tensor, count: int, low: float, high: float) -> tuple[Tensor, Tensor]:
+def ring_limits(sim: Tensor, count: int, low: float, high: float, scale: float = 1) -> tuple[Tensor, Tensor]:
     """Between which values to keep all but ⌊low·count⌋ of the least and ⌊(1-high)·count⌋ of the most similar, [b] each.
 
-    Rows of `sim` [b, n] hold `count` negatives and infinity elsewhere. A limit lies in the middle of two
-    neighbours, or, where these are equal, just outside: rounding does not decide who is kept, and equals are kept.
+    Rows of `sim` [b, n] hold `count` negatives, `scale` times their cosines, and infinity elsewhere. A limit lies in
+    the middle of two neighbours, or, where these are equal, just outside: rounding does not decide who is kept, and
+    equals are kept.
     """
     left_out = int(low * count + 1e-9)
     kept = max(left_out + 1, count - int((1 - high) * count + 1e-9))
-    slack = 16 * torch.finfo(sim.dtype).eps * sim[sim.isfinite()].abs().max()
+    slack = 16 * torch.finfo(sim.dtype).eps * scale
     first = _between(sim, left_out) - slack if left_out else sim.new_full((len(sim),), -torch.inf)
     last = _between(sim, kept) + slack if kept < count else sim.new_full((len(sim),), torch.inf)
     return first, last

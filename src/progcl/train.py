@@ -29,6 +29,7 @@ from progcl.estimators import Oracle
 from progcl.figures import draw_mixture
 from progcl.graph import Graph
 from progcl.methods import METHODS
+from progcl.methods.grace import Parts
 from progcl.miners import MINERS, ProGCL, ProGCLMix, ProGCLWeight
 from progcl.probe import Score, make_splits, probe, require_labels
 from progcl.progress import bar
@@ -89,17 +90,12 @@ class Training:
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
         make = find(METHODS, config.method.name, "method")
         criterion = partial(make_criterion, config, data)
-        parts = (config.method, config.encoder, criterion, self.generators, config.train.anchors, progress)
-        self.method = make(data, *parts)
+        anchors = config.train.anchors
+        self.method = make(Parts(data, config.method, config.encoder, criterion, self.generators, anchors, progress))
+        self.miner = _mining(self.method)
         parameters = [each for each in self.method.parameters() if each.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
         self.records: list[Record] = []
-
-    @property
-    def miner(self) -> Miner:
-        """The first of the method's miners that mines, if there are several."""
-        miners = [module for module in self.method.modules() if isinstance(module, Miner)]
-        return next((miner for miner in miners if type(miner) is not Miner), miners[0])
 
     def run(self, epochs: int) -> Iterator[Record]:
         """Train until `epochs` epochs are done."""
@@ -186,18 +182,24 @@ def fit(
     _start(training, config, folder, first_stage)
     if folder and progress:
         print(f"run folder: {folder}", file=sys.stderr)
+    for record in _epochs(training, config, progress):
+        if folder:
+            _keep(folder, training, record, config)
+        if first_stage and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
+            checkpoint.save(first_stage, training.state())
+        if on_epoch:
+            on_epoch(record)
+    return _finish(training, config, folder, progress)
+
+
+def _epochs(training: Training, config: Config, progress: bool) -> Iterator[Record]:
+    """The epochs that are left, with a bar."""
     name = f"{config.data.name} {config.method.name} {config.miner.name}"
     with bar(progress, desc=name, total=config.train.epochs, initial=len(training.records), unit="epoch") as epochs:
         for record in training.run(config.train.epochs):
             epochs.set_postfix(loss=f"{record.loss:.4f}", refresh=False)
             epochs.update()
-            if folder:
-                _keep(folder, training, record, config)
-            if first_stage and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
-                checkpoint.save(first_stage, training.state())
-            if on_epoch:
-                on_epoch(record)
-    return _finish(training, config, folder, progress)
+            yield record
 
 
 def make_criterion(config: Config, data: Data, kind: type[InfoNCE], name: str, mined: bool = True) -> InfoNCE:
@@ -241,6 +243,12 @@ def peak_mb() -> float | None:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
+
+
+def _mining(method: torch.nn.Module) -> Miner:
+    """The first of the method's miners that mines, if there are several."""
+    miners = [module for module in method.modules() if isinstance(module, Miner)]
+    return next((miner for miner in miners if type(miner) is not Miner), miners[0])
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

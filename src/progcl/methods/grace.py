@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -11,7 +12,7 @@ from torch_geometric.data import Data
 from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance, view
 from progcl.config import EncoderConfig, MethodConfig
 from progcl.contrast import InfoNCE
-from progcl.encoders import ENCODERS, Projector
+from progcl.encoders import ENCODERS, MLP, Projector
 from progcl.graph import Graph, View
 
 
@@ -22,37 +23,52 @@ class MakeCriterion(Protocol):
         """A loss of this kind, with the configured miner or with none."""
 
 
-class Grace(nn.Module):
-    """Two views with edges and features dropped at random, one encoder, one projector, one contrastive loss.
+@dataclass(frozen=True)
+class Parts:
+    """What a method is made of.
 
-    Args:
+    Attributes:
         data: the graph that will be trained on
-        config: the two views' drop rates
-        encoder: the network's shape
-        make_criterion: makes the loss, with its miner
+        config: of the method
+        shape: of the encoder and what follows it
+        make_criterion: makes a loss with a miner of its own
         generators: `init` for the parameters, `view1` and `view2` for the views, `anchors` for the nodes of a step
         anchors: nodes contrasted in a step; None for all
-        progress: there is nothing to show
+        progress: show a bar on long preparations
     """
 
-    def __init__(
-        self,
-        data: Data,
-        config: MethodConfig,
-        encoder: EncoderConfig,
-        make_criterion: MakeCriterion,
-        generators: dict[str, torch.Generator],
-        anchors: int | None = None,
-        progress: bool = False,
-    ) -> None:
+    data: Data
+    config: MethodConfig
+    shape: EncoderConfig
+    make_criterion: MakeCriterion
+    generators: dict[str, torch.Generator]
+    anchors: int | None = None
+    progress: bool = False
+
+    def encoder(self) -> MLP:
+        """A new encoder."""
+        shape = self.shape
+        sizes = (self.data.x.size(1), shape.hidden, shape.layers, shape.activation)
+        return ENCODERS[shape.name](*sizes, self.generators["init"])
+
+    def draw_anchors(self) -> Tensor | None:
+        """Nodes to contrast in a step, ascending; None for all."""
+        nodes = int(self.data.num_nodes)
+        if self.anchors is None or self.anchors >= nodes:
+            return None
+        return torch.randperm(nodes, generator=self.generators["anchors"])[: self.anchors].sort().values
+
+
+class Grace(nn.Module):
+    """Two views with edges and features dropped at random, one encoder, one projector, one contrastive loss."""
+
+    def __init__(self, parts: Parts) -> None:
         super().__init__()
-        shape = (data.x.size(1), encoder.hidden, encoder.layers, encoder.activation)
-        self.encoder = ENCODERS[encoder.name](*shape, generators["init"])
-        self.projector = Projector(encoder.hidden, encoder.projection, generators["init"])
-        self.criterion = make_criterion(InfoNCE, "miner")
-        self.generators = generators
-        self.anchors = anchors
-        self.rates = self.drop_rates(data, config)
+        self.parts = parts
+        self.encoder = parts.encoder()
+        self.projector = Projector(parts.shape.hidden, parts.shape.projection, parts.generators["init"])
+        self.criterion = parts.make_criterion(InfoNCE, "miner")
+        self.rates = self.drop_rates(parts.data, parts.config)
 
     def drop_rates(self, data: Data, config: MethodConfig) -> list[tuple[float | Tensor, float | Tensor]]:
         """Edge and feature drop rates of view 1 and view 2."""
@@ -65,10 +81,10 @@ class Grace(nn.Module):
     def loss(self, graph: Graph) -> Tensor:
         """Draw two views and contrast all nodes in them, or as many as the configuration says."""
         h1, h2 = (
-            self.projector(self.encoder(view(graph, *rates, self.generators[name])))
+            self.projector(self.encoder(view(graph, *rates, self.parts.generators[name])))
             for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
-        loss: Tensor = self.criterion(h1, h2, draw_anchors(graph, self.anchors, self.generators["anchors"]))
+        loss: Tensor = self.criterion(h1, h2, self.parts.draw_anchors())
         return loss
 
     def after_step(self) -> None:
@@ -90,10 +106,3 @@ class Gca(Grace):
         features = feature_unimportance(data, config.centrality)
         rates = zip(config.drop_edges, config.drop_features, strict=True)
         return [(adaptive_rates(edges, first), adaptive_rates(features, second)) for first, second in rates]
-
-
-def draw_anchors(graph: Graph, number: int | None, generator: torch.Generator) -> Tensor | None:
-    """Nodes to contrast in a step, ascending; None for all."""
-    if number is None or number >= graph.nodes:
-        return None
-    return torch.randperm(graph.nodes, generator=generator)[:number].sort().values
