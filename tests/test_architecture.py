@@ -14,13 +14,16 @@ ORDER = [  # a module may import those before it
     "errors",
     "registry",
     "progress",
+    "schema",
     "config",
+    "hashing",
     "estimators",
     "mixtures",
     "tiles",
     "kernels",
     "contrast",
     "miners.mixing",
+    "miners.posterior",
     "miners.progcl",
     "miners.debiased",
     "miners.ring",
@@ -28,13 +31,15 @@ ORDER = [  # a module may import those before it
     "miners",
     "testing",
     "pygcl",
+    "readers",
     "data",
     "centrality",
     "graph",
     "sampling",
     "diffusion",
-    "augment",
     "encoders",
+    "batches",
+    "augment",
     "methods.features",
     "methods.grace",
     "methods.merit",
@@ -42,6 +47,7 @@ ORDER = [  # a module may import those before it
     "probe",
     "figures",
     "checkpoint",
+    "folders",
     "train",
     "compare",
     "benchmarks.measure",
@@ -52,7 +58,7 @@ ORDER = [  # a module may import those before it
     "benchmarks.sampler",
     "cli",
 ]
-MAY_TOUCH_LABELS = {"data", "probe", "figures"}
+MAY_TOUCH_LABELS = {"readers", "data", "probe", "figures"}
 
 
 def module_name(path: Path) -> str:

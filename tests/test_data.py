@@ -2,6 +2,7 @@ import dataclasses
 import json
 import pickle
 import socket
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from progcl import InputError
 from progcl import data as module
-from progcl.data import PUBLISHED, Counts, counts, csbm, load, roots
+from progcl.data import PUBLISHED, Counts, checked, counts, csbm, held_out, load, roots
+from progcl.graph import scaled_rows
 from progcl.probe import make_splits
+from progcl.readers import FacebookPages, OgbnArxiv
 from shared import PLACES, copied
 
 
@@ -168,7 +172,42 @@ def small_planetoid(path: Path, n: int = 530) -> None:
     (path.parent / f"ind.{name}.test.index").write_text(f"{n - 2}\n{n - 1}\n")
 
 
+def small_flickr(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    adjacency = scipy.sparse.csr_matrix(np.eye(6, k=1) + np.eye(6, k=-1))
+    np.savez(path, **{key: getattr(adjacency, key) for key in ("data", "indices", "indptr", "shape")})
+    np.save(path.parent / "feats.npy", np.eye(6))
+    (path.parent / "class_map.json").write_text(json.dumps({str(node): node % 2 for node in range(6)}))
+    (path.parent / "role.json").write_text(json.dumps({"tr": [0, 2, 3], "va": [1], "te": [4, 5]}))
+
+
+def small_reddit(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    kinds = np.array([1, 2, 1, 1, 3, 3])
+    np.savez(path, feature=np.eye(6), label=np.arange(6) % 2, node_types=kinds)
+    adjacency = scipy.sparse.coo_matrix(np.eye(6, k=1) + np.eye(6, k=-1))
+    scipy.sparse.save_npz(path.parent / "reddit_graph.npz", adjacency)
+
+
+def small_arxiv(path: Path) -> None:
+    """Every edge in one direction alone, as OGB has citations."""
+    folder = path.parents[1]
+
+    def write(name: str, rows: Any, form: str) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        np.savetxt(folder / f"{name}.csv.gz", rows, form, delimiter=",")
+
+    write("raw/edge", [[node, node + 1] for node in range(5)], "%d")
+    write("raw/node-feat", np.eye(6), "%.6f")
+    write("raw/node-label", np.arange(6) % 2, "%d")
+    for name, nodes in {"train": [0, 2, 3], "valid": [1], "test": [4, 5]}.items():
+        write(f"split/time/{name}", nodes, "%d")
+
+
 WRITERS = {
+    "flickr": small_flickr,
+    "reddit": small_reddit,
+    "ogbn-arxiv": small_arxiv,
     "wikics": small_wikics,
     "cora": small_planetoid,
     "citeseer": small_planetoid,
@@ -187,8 +226,76 @@ def test_small_files_in_the_raw_formats(name: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(PUBLISHED, name, dataclasses.replace(entry, counts=small))
     data = load(name, tmp_path)
     assert is_undirected(data.edge_index)
+    if name in ("flickr", "reddit", "ogbn-arxiv"):
+        assert [part.tolist() for part in held_out(data)] == [[0, 2, 3], [1], [4, 5]]
+        (split,) = make_splits(data, 20, nodes="heldout")
+        assert list(split.test) == [4, 5]
     if name == "wikics":
         splits = make_splits(data, 20)
         assert len(splits) == 20
         assert list(splits[1].train) == [2, 5]
         assert list(splits[1].test) == [5]
+
+
+def test_facebook_is_made_of_snaps_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "facebook_large.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("facebook_large/musae_facebook_edges.csv", "id_1,id_2\n0,1\n1,2\n2,3\n3,3\n")
+        file.writestr("facebook_large/musae_facebook_features.json", '{"0": [3, 1], "1": [], "3": [0], "2": [2, 2]}')
+        rows = ["0,17,A page,politician", '1,5,"One, two",company', "3,8,Last,tvshow", "2,9,Third,company"]
+        file.writestr(
+            "facebook_large/musae_facebook_target.csv", "\n".join(["id,facebook_id,page_name,page_type", *rows])
+        )
+    monkeypatch.setattr(FacebookPages, "url", archive.as_uri())
+    monkeypatch.setitem(PUBLISHED, "facebook", dataclasses.replace(PUBLISHED["facebook"], counts=Counts(4, 3, 4, 3)))
+    data = load("facebook", tmp_path / "root", normalize=False)
+    assert data.y.tolist() == [1, 0, 0, 2]
+    assert data.x.tolist() == [[0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]]
+    assert is_undirected(data.edge_index)
+    archive.unlink()  # the second time, nothing is fetched
+    assert torch.equal(load("facebook", tmp_path / "root", normalize=False).x, data.x)
+
+
+def test_ogbs_archive_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_arxiv(tmp_path / "arxiv" / "raw" / "edge.csv.gz")
+    with zipfile.ZipFile(tmp_path / "arxiv.zip", "w") as file:
+        for path in (tmp_path / "arxiv").rglob("*.gz"):
+            file.write(path, path.relative_to(tmp_path))
+    monkeypatch.setattr(OgbnArxiv, "url", (tmp_path / "arxiv.zip").as_uri())
+    entry = dataclasses.replace(PUBLISHED["ogbn-arxiv"], counts=Counts(6, 5, 6, 2))
+    monkeypatch.setitem(PUBLISHED, "ogbn-arxiv", entry)
+    assert load("ogbn-arxiv", tmp_path / "root").num_nodes == 6
+
+
+def test_a_split_of_ones_own_or_always_the_same() -> None:
+    data = csbm(nodes=50)
+    parts = held_out(data)
+    assert [len(part) for part in parts] == [30, 10, 10]
+    assert torch.equal(torch.cat(parts).sort().values, torch.arange(50))
+    assert all(torch.equal(a, b) for a, b in zip(parts, held_out(csbm(nodes=50, seed=1)), strict=True))
+
+
+def test_mapped_features_are_written_once_and_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "x.npy"
+    first = load("csbm", mapped=str(path), nodes=100)
+    content = path.read_bytes()
+    again = load("csbm", mapped=str(path), nodes=100)
+    assert torch.equal(first.x, again.x)
+    assert path.read_bytes() == content
+    plain = load("csbm", nodes=100)
+    torch.testing.assert_close(scaled_rows(first), plain.x)
+    assert torch.equal(first.edge_index, plain.edge_index)
+    with pytest.raises(InputError, match="other features"):
+        load("csbm", mapped=str(path), nodes=101)
+
+
+def test_a_users_mapped_features(tmp_path: Path) -> None:
+    data = csbm(nodes=60)
+    np.save(tmp_path / "x.npy", data.x.numpy())
+    for mode in ("r", "c"):
+        mapped = checked(Data(x=np.load(tmp_path / "x.npy", mmap_mode=mode)[:50], edge_index=data.edge_index[:, :0]))
+        assert mapped.mapped
+        assert torch.equal(mapped.x, data.x[:50])
+    np.save(tmp_path / "x.npy", data.x.double().numpy())
+    with pytest.raises(InputError, match="float32"):
+        checked(Data(x=np.load(tmp_path / "x.npy", mmap_mode="r"), edge_index=data.edge_index))

@@ -52,15 +52,15 @@ def test_views_of_weighted_and_added_edges() -> None:
     data = csbm(nodes=40, degree=4, seed=3)
     graph = Graph(data)
     edges, weight = strongest_links(data, 0.1, 6)
-    adjacency = View(graph.with_edges(edges, weight)).adjacency()
+    adjacency = View(graph.with_edges(edges, weight)).symmetric
     torch.testing.assert_close(adjacency.matrix.to_dense().double(), dense(edges, weight, 40))
     torch.testing.assert_close(adjacency.transpose.to_dense(), adjacency.matrix.to_dense().T)
     kept = torch.rand(edges.size(1), generator=torch.Generator().manual_seed(0)) < 0.5
-    some = View(graph.with_edges(edges, weight), kept).adjacency().matrix.to_dense()
+    some = View(graph.with_edges(edges, weight), kept).symmetric.matrix.to_dense()
     torch.testing.assert_close(some.double(), dense(edges[:, kept], weight[kept], 40))
     added = torch.tensor([[0, 5, 7], [9, 9, 3]])
-    seen = View(graph, added=added).adjacency()
+    seen = View(graph, added=added).symmetric
     longer = Data(x=data.x, edge_index=torch.cat([data.edge_index, added], dim=1))
-    whole = View(Graph(longer)).adjacency()
+    whole = View(Graph(longer)).symmetric
     torch.testing.assert_close(seen.matrix.to_dense(), whole.matrix.to_dense())
     torch.testing.assert_close(seen.transpose.to_dense(), whole.transpose.to_dense())

@@ -12,7 +12,7 @@ def test_raw_features_are_left_alone() -> None:
 
 
 def test_propagated_features_are_two_steps_of_message_passing() -> None:
-    dense = View(Graph(DATA)).adjacency().matrix.to_dense()
+    dense = View(Graph(DATA)).symmetric.matrix.to_dense()
     torch.testing.assert_close(propagated(DATA), dense @ dense @ DATA.x)
 
 

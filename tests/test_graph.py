@@ -19,7 +19,7 @@ def test_a_view_is_pygs_normalisation_of_the_kept_edges(edges: torch.Tensor) -> 
     graph = Graph(Data(x=torch.ones(nodes, 1), edge_index=edges))
     for seed in range(3):
         kept = torch.rand(edges.size(1), generator=seeded(seed)) < 0.6
-        adjacency = View(graph, kept_edges=kept).adjacency()
+        adjacency = View(graph, kept_edges=kept).symmetric
         index, weight = gcn_norm(edges[:, kept], num_nodes=nodes)
         expected = torch.zeros(nodes, nodes).index_put_((index[1], index[0]), weight)
         torch.testing.assert_close(adjacency.matrix.to_dense(), expected)
@@ -27,7 +27,7 @@ def test_a_view_is_pygs_normalisation_of_the_kept_edges(edges: torch.Tensor) -> 
 
 
 def test_propagation_passes_gradcheck_on_one_way_edges() -> None:
-    adjacency = View(Graph(Data(x=torch.ones(5, 1), edge_index=LOOPED))).adjacency()
+    adjacency = View(Graph(Data(x=torch.ones(5, 1), edge_index=LOOPED))).symmetric
     double = Sparse(*(matrix.double() for matrix in adjacency))
     x = torch.randn(5, 4, generator=seeded(0), dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: propagate(x, double), (x,))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from progcl import Config, InputError, fit, load_config
-from progcl.data import csbm, load
+from progcl.data import csbm, held_out, load
 from progcl.methods import METHODS
 from progcl.miners import MINERS
 from progcl.train import Record, Training, derived_seed
@@ -281,3 +281,85 @@ def test_nodes_that_cannot_be_split_are_refused_before_training() -> None:
 
     with pytest.raises(InputError, match="at least 10 nodes"):
         fit(small(data__nodes=40, probe__nodes="tuning"), on_epoch=never)
+
+
+BATCHES: dict[str, Any] = {
+    "batch__size": 40,
+    "batch__fanouts": [4, 3],
+    "encoder__name": "sage",
+    "train__lr": 0.005,
+}
+
+
+@pytest.mark.filterwarnings("ignore:no mixture")  # some batches of 40 nodes have none
+@pytest.mark.parametrize("variant", ["snapshot", "paper"])
+@pytest.mark.parametrize("miner", ["none", "progcl-weight", "progcl-mix"])
+def test_an_interrupted_run_in_batches_ends_with_the_same_bits(miner: str, variant: str, tmp_path: Path) -> None:
+    config = small(**BATCHES, miner__name=miner, batch__variant=variant, train__epochs=10, train__checkpoint_every=3)
+    undisturbed = fit(config, out=tmp_path / "a")
+
+    def stop(record: Record) -> None:
+        if record.epoch == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(config, out=tmp_path / "b", on_epoch=stop)
+    resumed = fit(config, out=tmp_path / "b", resume=True)
+    assert torch.equal(undisturbed.embeddings, resumed.embeddings)
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+    assert undisturbed.losses[-1] < undisturbed.losses[0]
+
+
+@pytest.mark.parametrize("size", [None, 40])
+def test_inductive_training_never_sees_the_other_nodes(size: int | None) -> None:
+    config = small(
+        **{**BATCHES, "batch__size": size},
+        data__inductive=True,
+        probe__nodes="heldout",
+        train__epochs=8,
+        data__normalize=False,
+    )
+    data = csbm(nodes=150, degree=20, homophily=0.95, signal=3)
+    train, _, test = held_out(data)
+    blurred = csbm(nodes=150, degree=20, homophily=0.95, signal=3)
+    blurred.x[test] = 100.0
+    inside = torch.zeros(150, dtype=torch.bool).index_fill_(0, train, True)
+    blurred.edge_index = blurred.edge_index[:, inside[blurred.edge_index].all(dim=0)]
+    first, other = fit(config, data=data), fit(config, data=blurred)
+    assert first.losses == other.losses
+    assert not torch.equal(first.embeddings[test], other.embeddings[test])
+    assert first.score is not None
+    assert len(first.score.accuracies) == 1
+    assert first.score.mean > 60
+
+
+def test_batches_of_mapped_features_are_those_of_features_in_memory(tmp_path: Path) -> None:
+    config = small(**BATCHES, train__epochs=8)
+    mapped = small(**BATCHES, train__epochs=8, data__mapped=str(tmp_path / "x.npy"))
+    first, other = fit(config), fit(mapped)
+    torch.testing.assert_close(first.embeddings, other.embeddings, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch.size": 40, "method.name": "gca", "batch.fanouts": [2, 2]}, "needs the whole graph"),
+        ({"batch.size": 40, "train.anchors": 20, "batch.fanouts": [2, 2]}, "as a whole"),
+        ({"batch.size": 40}, "3 `batch.fanouts` for 2 `encoder.layers`"),
+        ({"batch.size": 40, "batch.fanouts": "many"}, r"as in \"\[10, 10, 25\]\""),
+        ({"batch.size": 1, "batch.fanouts": [2, 2]}, "batch.size"),
+        ({"batch.size": 40, "batch.fanouts": [2, 0]}, "batch.fanouts"),
+        ({"data.inductive": True}, "held-out nodes"),
+    ],
+)
+def test_batches_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_config("csbm", changes)
+
+
+def test_a_step_limit_makes_short_epochs() -> None:
+    seen: list[int] = []
+    training = Training(small(**BATCHES, batch__steps=2), load("csbm", nodes=150))
+    training.on_step = lambda loss, nodes: seen.append(nodes)
+    assert len(list(training.run(3))) == 3
+    assert seen == [40] * 6

@@ -7,11 +7,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from progcl.config import Config, load_config
+    from progcl.config import load_config
     from progcl.contrast import InfoNCE, Miner
     from progcl.errors import InputError
     from progcl.miners import DCL, HCL, MoCHi, ProGCLMix, ProGCLWeight, Ring
     from progcl.mixtures import BetaMixture, GaussianMixture
+    from progcl.schema import Config
     from progcl.train import fit
 
 __version__ = version("progcl")
@@ -34,7 +35,7 @@ __all__ = [
 
 _HOMES = {
     "BetaMixture": "mixtures",
-    "Config": "config",
+    "Config": "schema",
     "DCL": "miners",
     "GaussianMixture": "mixtures",
     "HCL": "miners",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.batches import BatchView, Neighborhoods
 from progcl.centrality import CENTRALITIES
 from progcl.graph import Graph, View
 from progcl.registry import pick
@@ -13,14 +16,31 @@ from progcl.registry import pick
 CAP = 0.7  # nothing is dropped with a higher probability, however unimportant (GCA)
 
 
-def view(graph: Graph, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> View:
+@overload
+def view(
+    part: Graph, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator
+) -> View: ...
+
+
+@overload
+def view(
+    part: Graph | Neighborhoods, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator
+) -> View | BatchView: ...
+
+
+def view(
+    part: Graph | Neighborhoods, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator
+) -> View | BatchView:
     """What chance leaves of the edges and feature columns; rates are one number, or one per edge or column.
 
     The two directions of an edge are dropped independently; a column is dropped for all nodes at once.
     """
-    kept_edges = torch.rand(graph.edges, generator=generator) >= edge_rates
-    kept_columns = torch.rand(graph.columns, generator=generator) >= feature_rates
-    return View(graph, kept_edges, kept_columns)
+    if isinstance(part, Neighborhoods):
+        assert isinstance(edge_rates, float), "drawn edges are dropped alike"
+        return part.view(edge_rates, feature_rates, generator)
+    kept_edges = torch.rand(part.edges, generator=generator) >= edge_rates
+    kept_columns = torch.rand(part.columns, generator=generator) >= feature_rates
+    return View(part, kept_edges, kept_columns)
 
 
 def random_edges(graph: Graph, share: float, generator: torch.Generator) -> Tensor:

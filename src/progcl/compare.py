@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from progcl.checkpoint import write_text
-from progcl.config import Config
 from progcl.data import load
 from progcl.errors import InputError
 from progcl.methods.features import propagated, raw
 from progcl.miners import PROPOSED
 from progcl.probe import Score, probe
+from progcl.schema import Config
 from progcl.train import Training, fit
 
 
@@ -36,7 +36,7 @@ def compare(
     scores = {
         "raw features": probe(raw(data), data, **settings),
         "propagated features (no training)": probe(propagated(data), data, **settings),
-        "untrained encoder": probe(untrained.method.embed(untrained.graph), data, **settings),
+        "untrained encoder": probe(untrained.embed(), data, **settings),
     }
     for miner in dict.fromkeys((*PROPOSED, config.miner.name)):
         changes: dict[str, Any] = {} if miner == config.miner.name else {"name": miner, "options": {}}

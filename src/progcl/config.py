@@ -1,4 +1,4 @@
-"""What a run is made of: frozen dataclasses that are schema, defaults and help text at once."""
+"""Configurations: read from presets, files and flags, checked, and written."""
 
 from __future__ import annotations
 
@@ -6,268 +6,18 @@ import argparse
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from jsonargparse import ArgumentParser
 
-from progcl.errors import InputError, in_range, suggest
+from progcl.errors import InputError, suggest
 from progcl.registry import pick
+from progcl.schema import Config
 
 PRESETS = {path.stem: path for path in sorted((Path(__file__).parent / "presets").glob("*.yaml"))}
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """The graph.
-
-    Args:
-        name: a name that `progcl ls data` lists
-        normalize: scale each row of the features to absolute sum 1
-        neighbors: digits: neighbours per image
-        nodes: csbm: number of nodes
-        classes: csbm: number of classes
-        degree: csbm: mean degree
-        homophily: csbm: share of edges that stay inside a class
-        features: csbm: number of features
-        signal: csbm: distance of the class means from the origin, in standard deviations of the noise
-        seed: csbm: seed of the graph
-    """
-
-    name: str = "digits"
-    normalize: bool = True
-    neighbors: int | None = None
-    nodes: int | None = None
-    classes: int | None = None
-    degree: float | None = None
-    homophily: float | None = None
-    features: int | None = None
-    signal: float | None = None
-    seed: int | None = None
-
-    def options(self) -> dict[str, Any]:
-        """The options that were given for this one data set."""
-        common = {"name", "normalize"}
-        return {key: value for key, value in asdict(self).items() if key not in common and value is not None}
-
-
-@dataclass(frozen=True)
-class MethodConfig:
-    """The base method and its two views.
-
-    Args:
-        name: a name that `progcl ls methods` lists
-        centrality: gca: what makes a node important
-        drop_edges: share of edges dropped in view 1 and in view 2
-        drop_features: share of feature columns dropped in view 1 and in view 2
-        add_edges: merit: random edges added to view 1, as a share of the graph's
-        teleport: merit: α of the personalised PageRank whose strongest links are the edges of view 2
-        strongest: merit: how many of them a node keeps
-        momentum: merit: how much of the target network stays in a step
-        balance: merit: β, share of the contrast between views; the rest is between networks
-        mined: merit: which negatives the miner treats, those between and within views, or those of the target network
-    """
-
-    name: str = "grace"
-    centrality: Literal["degree", "pagerank", "eigenvector"] = "degree"
-    drop_edges: tuple[float, float] = (0.3, 0.4)
-    drop_features: tuple[float, float] = (0.1, 0.2)
-    add_edges: float = 0.1
-    teleport: float = 0.05
-    strongest: int = 32
-    momentum: float = 0.8
-    balance: float = 0.5
-    mined: Literal["views", "networks", "both"] = "both"
-
-    def __post_init__(self) -> None:
-        in_range("method.add_edges", self.add_edges, 0, 1, "a share of the graph's edges")
-        in_range("method.teleport", self.teleport, 0.001, 1, "MERIT uses 0.05")
-        in_range("method.strongest", self.strongest, 1)
-        in_range("method.momentum", self.momentum, 0, 1, "MERIT uses 0.8")
-        in_range("method.balance", self.balance, 0, 1, "MERIT uses 0.5 to 0.7")
-        for name in ("drop_edges", "drop_features"):
-            for rate in getattr(self, name):
-                in_range(f"method.{name}", rate, 0, 1, "a share: 0 keeps everything, 1 drops everything")
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """The network.
-
-    Args:
-        name: gcn (message passing) or mlp (none)
-        layers: number of layers; all but the last are twice as wide as the embedding
-        hidden: width of the embedding
-        projection: width of the projector's hidden layer
-        activation: after every layer; rrelu is the fixed leaky ReLU that the published settings use
-    """
-
-    name: Literal["gcn", "mlp"] = "gcn"
-    layers: int = 2
-    hidden: int = 128
-    projection: int = 128
-    activation: Literal["relu", "prelu", "rrelu", "elu"] = "relu"
-
-    def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "projection"):
-            in_range(f"encoder.{name}", getattr(self, name), 1)
-
-
-@dataclass(frozen=True)
-class MinerConfig:
-    """The treatment of negatives; a miner takes the options it has and leaves the others.
-
-    Args:
-        name: a name that `progcl ls miners` lists, none is plain InfoNCE; or your own as package.module:Class
-        start_epoch: progcl: E, the epoch at which the mixture is fitted; mochi: end of the warm-up
-        estimator: progcl: of p(true | s): beta, gaussian, random, tuned, oracle (labels), or package.module:Class
-        prior: w_init, initial weight of the false negatives' component
-        iterations: I, steps of EM
-        samples: M', similarities drawn per anchor for the fit
-        variant: paper, or released to do what the authors' code does
-        true_component: what marks the true negatives' component, the smaller mean or the larger weight
-        hardest: progcl-mix, mochi: N', negatives to mix
-        synthetic: progcl-mix, mochi: m, negatives made per anchor
-        with_anchor: mochi: m', negatives mixed with the anchor itself
-        class_prior: dcl, hcl: τ⁺, probability of a random node to be of the anchor's class
-        concentration: hcl: β, how much more hard negatives count
-        low: ring: quantile of the anchor's similarities below which negatives are left out
-        high: ring: quantile above which they are left out
-        anneal: ring: epochs over which the ring narrows to its width
-        options: of your own miner, by name; it gets these and no others
-    """
-
-    name: str = "progcl-weight"
-    start_epoch: int = 400
-    estimator: str = "beta"
-    prior: float = 0.05
-    iterations: int = 10
-    samples: int = 100
-    variant: Literal["paper", "released"] = "paper"
-    true_component: Literal["mean", "weight"] = "mean"
-    hardest: int = 1000
-    synthetic: int = 1000
-    with_anchor: int = 128
-    class_prior: float = 0.1
-    concentration: float = 1.0
-    low: float = 0.1
-    high: float = 0.9
-    anneal: int = 0
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        in_range("miner.start_epoch", self.start_epoch, 0)
-        in_range("miner.prior", self.prior, 0.001, 0.999, "the paper uses 0.01 to 0.25")
-        for name in ("iterations", "samples", "hardest"):
-            in_range(f"miner.{name}", getattr(self, name), 1)
-        for name in ("synthetic", "with_anchor", "anneal", "concentration"):
-            in_range(f"miner.{name}", getattr(self, name), 0)
-        in_range("miner.class_prior", self.class_prior, 0, 0.99, "the probability of two nodes to share a class")
-        for name in ("low", "high"):
-            in_range(f"miner.{name}", getattr(self, name), 0, 1, "a share of the negatives, such as 0.1 and 0.9")
-
-
-@dataclass(frozen=True)
-class LossConfig:
-    """The contrastive loss.
-
-    Args:
-        tau: temperature
-        block_size: anchors per block; null chooses by the number of nodes. Changes memory, not the result
-        memory: megabytes that may be spent to save time, 0 for the least; null is 1000, or a tenth of the machine's
-    """
-
-    tau: float = 0.4
-    block_size: int | None = None
-    memory: float | None = None
-
-    def __post_init__(self) -> None:
-        in_range("loss.tau", self.tau, 0.03, 10, "the paper uses 0.2 to 0.4")
-        if self.block_size is not None:
-            in_range("loss.block_size", self.block_size, 1)
-        if self.memory is not None:
-            in_range("loss.memory", self.memory, 0)
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """The training loop.
-
-    Args:
-        epochs: passes over the graph
-        anchors: nodes, drawn anew in every epoch, that are contrasted with each other; null is all, as in the paper
-        lr: step size of Adam
-        weight_decay: of Adam
-        seed: of every random draw of the run
-        checkpoint_every: epochs between two checkpoints
-    """
-
-    epochs: int = 500
-    anchors: int | None = None
-    lr: float = 0.01
-    weight_decay: float = 1e-5
-    seed: int = 0
-    checkpoint_every: int = 25
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "checkpoint_every"):
-            in_range(f"train.{name}", getattr(self, name), 1)
-        if self.anchors is not None:
-            in_range("train.anchors", self.anchors, 2)
-        for name in ("lr", "weight_decay", "seed"):
-            in_range(f"train.{name}", getattr(self, name), 0)
-
-
-@dataclass(frozen=True)
-class ProbeConfig:
-    """The linear evaluation.
-
-    Args:
-        protocol: clean, gca or bgrl; none trains without looking at labels at all
-        splits: random splits (data with public splits uses at most those)
-        seed: of the splits
-        nodes: tuning is a fifth, always the same, to choose settings on; the rest is to report them on
-        compare: also score features without training, the untrained encoder and the other miners
-    """
-
-    protocol: Literal["clean", "gca", "bgrl", "none"] = "clean"
-    splits: int = 20
-    seed: int = 0
-    nodes: Literal["all", "tuning", "rest"] = "all"
-    compare: bool = False
-
-    def options(self) -> dict[str, Any]:
-        """What `probe` takes."""
-        return {key: value for key, value in asdict(self).items() if key != "compare"}
-
-    def __post_init__(self) -> None:
-        in_range("probe.splits", self.splits, 1)
-        in_range("probe.seed", self.seed, 0)
-
-
-@dataclass(frozen=True)
-class Config:
-    """A whole run.
-
-    Args:
-        data: the graph
-        method: the base method and its two views
-        encoder: the network
-        miner: the treatment of negatives
-        loss: the contrastive loss
-        train: the training loop
-        probe: the linear evaluation
-    """
-
-    data: DataConfig = field(default_factory=DataConfig)
-    method: MethodConfig = field(default_factory=MethodConfig)
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    miner: MinerConfig = field(default_factory=MinerConfig)
-    loss: LossConfig = field(default_factory=LossConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    probe: ProbeConfig = field(default_factory=ProbeConfig)
 
 
 SECTIONS = tuple(section.name for section in fields(Config))
@@ -322,6 +72,7 @@ def explain(error: argparse.ArgumentError, flags: Iterable[str] = ()) -> InputEr
         choices = re.search(r"Literal\[(.*?)\]", text)
         expected = f"one of {choices.group(1)}" if choices else " or ".join(kinds)
         expected = 'two numbers, as in "[0.3, 0.4]"' if "tuple" in text else expected
+        expected = 'whole numbers, as in "[10, 10, 25]"' if bad.group(1).endswith("fanouts") else expected
         expected = """names and values, as in '{"above": 0.4}'""" if "dict" in text else expected
         message = f"`{bad.group(1)}` needs {expected}" + (f" (got {wrong.group(1)})" if wrong else "")
         return InputError(message, "`--help` after the command lists every option with its type")

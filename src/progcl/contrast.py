@@ -91,6 +91,10 @@ class Miner(nn.Module):
         columns count these.
         """
 
+    def prepare_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
+        """The same for a step that sees some nodes of a larger graph: rows are those of `nodes` [n]."""
+        self.prepare(z1, z2)
+
     def weight(self, block: Block) -> Tensor | None:
         """Weights of the negatives, [b, 1, N] or [b, V, N]; None is 1. The anchors' own columns are ignored.
 
@@ -178,14 +182,22 @@ class InfoNCE(nn.Module):
         """Pass the epoch on to the miner."""
         self.miner.set_epoch(epoch)
 
-    def forward(self, h1: Tensor, h2: Tensor, anchors: Tensor | None = None) -> Tensor:
+    def forward(self, h1: Tensor, h2: Tensor, anchors: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
         """The loss of two views' projected embeddings [N, d], row i of both being node i.
 
-        With `anchors`, node numbers [n], only these nodes are contrasted with each other.
+        With `anchors`, node numbers [n], only these nodes are contrasted with each other. With `nodes`, node numbers
+        [N], the rows are a batch of a larger graph.
         """
+        if anchors is not None and nodes is not None:
+            raise InputError("a batch is contrasted as a whole", "give `anchors` or `nodes`, not both")
+        if nodes is not None and nodes.shape != h1.shape[:1]:
+            raise InputError(f"`nodes` needs the number of each of the {len(h1)} rows (got {list(nodes.shape)})")
         z1, z2 = _unit(h1, h2)
         with torch.no_grad():
-            self.miner.prepare(z1, z2, anchors)
+            if nodes is None:
+                self.miner.prepare(z1, z2, anchors)
+            else:
+                self.miner.prepare_batch(z1, z2, nodes)
         return self._contrast(anchors, z1, z2)
 
     def sides(self, *z: Tensor) -> list[Side]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import os
 import pickle
 import threading
 import urllib.error
 import urllib.request
+import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,16 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.datasets import Amazon, CitationFull, Coauthor, Planetoid, WikiCS
+from torch_geometric.datasets import Amazon, CitationFull, Coauthor, Flickr, Planetoid, Reddit, WikiCS
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from progcl.errors import InputError, in_range, suggest
+from progcl.readers import FacebookPages, OgbnArxiv
 from progcl.registry import pick
 
+GOOGLE_DRIVE = "https://drive.google.com"  # where PyG fetches Flickr from
 OWN = "own"  # what `data.name` says of a graph that was handed to `fit`
+CHUNK = 2**14  # rows of mapped features that are looked at together
 PATIENCE = 3.0  # seconds to wait for a sign of the network before saying that a file is missing
 
 
@@ -47,22 +52,29 @@ class Counts:
 
 @dataclass(frozen=True)
 class Published:
-    """A public data set: the PyG class that reads it, its place under the data root, its published counts."""
+    """A public data set: the class that reads it, its place under the data root, its published counts.
+
+    Attributes:
+        inside: the folder of the raw files in that place
+        symmetric: every edge is stored in both directions and once: too many to be counted otherwise
+    """
 
     reader: Any
     folder: str
     raw: tuple[str, ...]
     counts: Counts
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    inside: str = "raw"
+    symmetric: bool = False
 
     def open(self, root: Path) -> Data:
         """Read it, downloading and converting if need be; PyG writes `processed` beside `raw`."""
         return self.reader(str(root / self.folder), **self.arguments)[0]
 
     def raw_dir(self, root: Path) -> Path:
-        """Where PyG expects the raw files."""
+        """Where the raw files are expected."""
         name = self.arguments.get("name")
-        return root / self.folder / (name or "") / "raw"
+        return root / self.folder / (name or "") / self.inside
 
     def present(self, root: Path) -> bool:
         """Whether the raw files are there."""
@@ -85,7 +97,15 @@ def load(name: str, root: str | Path | None = None, normalize: bool = True, **op
     else:
         _refuse_options(name, options, list(inspect.signature(entry).parameters))
         data = entry(**options)
-    if normalize:
+    return normalized(data) if normalize else data
+
+
+def normalized(data: Data) -> Data:
+    """Each row of the features with absolute sum 1; of mapped features, the factors are kept instead."""
+    if data.get("mapped"):
+        sums = torch.cat([part.abs().sum(dim=1) for part in data.x.split(CHUNK)])
+        data.row_scale = sums.clamp_min(1e-12).reciprocal()
+    else:
         data.x = torch.nn.functional.normalize(data.x, p=1, dim=1)
     return data
 
@@ -95,21 +115,34 @@ def checked(data: Data) -> Data:
     for name in ("x", "edge_index"):
         if data.get(name) is None:
             raise InputError(f"the graph has no `{name}`", "Data(x=[N, F] features, edge_index=[2, E] node pairs)")
-    x, edges, labels = data.x, data.edge_index, data.get("y")
+    mapped = isinstance(data.x, np.memmap)
+    x, edges, labels = _mapped_rows(data.x) if mapped else data.x, data.edge_index, data.get("y")
     if x.dim() != 2 or edges.dim() != 2 or len(edges) != 2 or edges.is_floating_point():
         shapes = f"x {list(x.shape)}, edge_index {list(edges.shape)} {edges.dtype}"
         raise InputError(f"the graph needs x [N, F] and whole numbers edge_index [2, E] (got {shapes})")
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(x):
         raise InputError(f"edge_index names node {int(edges.max())}, x has {len(x)} rows", "nodes count from 0")
-    if not x.isfinite().all():
+    if not all(part.isfinite().all() for part in x.split(CHUNK)):
         raise InputError("the features hold NaN or infinite values")
     if labels is not None and labels.numel() != len(x):
         raise InputError(f"y has {labels.numel()} values for {len(x)} nodes")
     clean = copy.copy(data)
-    clean.x, clean.edge_index = x.float(), edges.long()
+    clean.x, clean.edge_index, clean.mapped = x.float(), edges.long(), mapped
     if labels is not None:
         clean.y = labels.flatten().long()
     return clean
+
+
+def held_out(data: Data) -> tuple[Tensor, Tensor, Tensor]:
+    """Training, validation and test nodes: the data's own if it has one such split, else always the same 60/20/20 %."""
+    masks = [data.get(f"{name}_mask") for name in ("train", "val", "test")]
+    if all(mask is not None and mask.dim() == 1 for mask in masks):
+        train, validation, test = (mask.nonzero().flatten() for mask in masks)
+        return train, validation, test
+    nodes = int(data.num_nodes)
+    order = torch.randperm(nodes, generator=torch.Generator().manual_seed(nodes))
+    train, validation, test = (part.sort().values for part in order.tensor_split((nodes * 3 // 5, nodes * 4 // 5)))
+    return train, validation, test
 
 
 def oracle_classes(data: Data) -> Tensor:
@@ -126,8 +159,10 @@ def fingerprint(data: Data) -> int:
     return zlib.crc32(parts[1].data, zlib.crc32(parts[0].data))
 
 
-def counts(data: Data) -> Counts:
-    """Count what is in a graph."""
+def counts(data: Data, symmetric: bool = False) -> Counts:
+    """Count what is in a graph; of a `symmetric` one, every edge is known to be there in both directions, and once."""
+    if symmetric:
+        return Counts(int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1), int(data.y.max()) + 1)
     source, target = data.edge_index
     pairs = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
     unordered = coalesce(pairs, num_nodes=data.num_nodes).size(1)
@@ -160,12 +195,14 @@ def csbm(
     homophily: float = 0.8,
     features: int = 32,
     signal: float = 1.0,
+    mapped: str | None = None,
     seed: int = 0,
 ) -> Data:
     """Contextual stochastic block model: classes, edges that prefer them, and noisy features around class means.
 
     `degree`·nodes/2 edges are drawn, each with probability `homophily` inside a class and else between two; loops
-    and repeated edges are dropped. Class means have length `signal`, the noise has variance 1 in each feature.
+    and repeated edges are dropped. Class means have length `signal`, the noise has variance 1 in each feature. With
+    `mapped`, the features are in that file, and written to it if it is not there.
     """
     in_range("data.classes", classes, 2)
     in_range("data.nodes", nodes, 2 * classes, hint="at least two nodes a class")
@@ -178,8 +215,40 @@ def csbm(
     labels = torch.arange(nodes) % classes
     edges = _block_model_edges(nodes, classes, round(degree * nodes / 2), homophily, generator)
     means = torch.nn.functional.normalize(torch.randn(classes, features, generator=generator), dim=1) * signal
-    x = torch.randn(nodes, features, generator=generator).add_(means[labels])
-    return Data(x=x, edge_index=edges, y=labels)
+    if mapped is None:
+        x = torch.randn(nodes, features, generator=generator).add_(means[labels])
+        return Data(x=x, edge_index=edges, y=labels)
+    settings = {"nodes": nodes, "classes": classes, "features": features, "signal": signal, "seed": seed}
+    rows = (torch.randn(len(part), features, generator=generator).add_(means[part]) for part in labels.split(CHUNK))
+    x = _written_rows(Path(mapped), (nodes, features), rows, settings)
+    return Data(x=x, edge_index=edges, y=labels, mapped=True)
+
+
+def _written_rows(path: Path, shape: tuple[int, int], rows: Iterable[Tensor], settings: dict[str, Any]) -> Tensor:
+    """Rows in a file that is mapped, written there once; what it was made of stands beside it."""
+    note = path.with_name(f"{path.name}.json")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        note.unlink(missing_ok=True)
+        file = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        start = 0
+        for part in rows:
+            file[start : start + len(part)] = part.numpy()
+            start += len(part)
+        file.flush()
+        note.write_text(json.dumps(settings))
+    if not note.exists() or json.loads(note.read_text()) != settings:
+        raise InputError(f"`{path}` holds other features", "remove it, or name another file as --data.mapped")
+    return _mapped_rows(np.load(path, mmap_mode="r"))
+
+
+def _mapped_rows(file: np.memmap[Any, Any]) -> Tensor:
+    """A mapped file as a tensor; what is not read stays on disk."""
+    if file.dtype != np.float32:
+        raise InputError(f"mapped features need to be float32 (got {file.dtype})", "x.astype('float32')")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nothing writes
+        return torch.from_numpy(file)
 
 
 def _block_model_edges(nodes: int, classes: int, edges: int, homophily: float, generator: torch.Generator) -> Tensor:
@@ -207,7 +276,7 @@ def _load_published(name: str, entry: Published, root: str | Path | None) -> Dat
     place = next((place for place in places if entry.present(place)), None)
     if place is None:
         place = places[0]
-        reason = _unreachable(entry.reader.url)
+        reason = _unreachable(getattr(entry.reader, "url", GOOGLE_DRIVE))
         if reason:
             raise _missing(name, entry, place, reason)
     try:
@@ -220,7 +289,7 @@ def _load_published(name: str, entry: Published, root: str | Path | None) -> Dat
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
         hint = f"a broken download? remove {entry.raw_dir(place).parent} and try again"
         raise InputError(f"the files of `{name}` cannot be read: {error}", hint) from None
-    found = counts(data)
+    found = counts(data, entry.symmetric)
     if found != entry.counts:
         hint = f"another version, or a broken download? remove {entry.raw_dir(place).parent} and try again"
         raise InputError(f"`{name}` has {found}, published are {entry.counts}", hint)
@@ -282,4 +351,22 @@ PUBLISHED: dict[str, Published] = {
     "citeseer": _planetoid("CiteSeer", 3327, 4552, 3703, 6),
     "pubmed": _planetoid("PubMed", 19717, 44324, 500, 3),
     "dblp": Published(CitationFull, "citationfull", ("dblp.npz",), Counts(17716, 52867, 1639, 4), {"name": "dblp"}),
+    "facebook": Published(FacebookPages, "facebook", ("facebook.npz",), Counts(22470, 170823, 4714, 4), inside=""),
+    "flickr": Published(
+        Flickr,
+        "flickr",
+        ("adj_full.npz", "feats.npy", "class_map.json", "role.json"),
+        Counts(89250, 449878, 500, 7),
+        symmetric=True,
+    ),
+    "reddit": Published(
+        Reddit,
+        "reddit",
+        ("reddit_data.npz", "reddit_graph.npz"),
+        Counts(232965, 57307946, 602, 41),
+        symmetric=True,
+    ),
+    "ogbn-arxiv": Published(
+        OgbnArxiv, "ogbn_arxiv", OgbnArxiv.raw_file_names, Counts(169343, 1157799, 128, 40), symmetric=True
+    ),
 }

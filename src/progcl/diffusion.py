@@ -23,7 +23,7 @@ def strongest_links(data: Data, teleport: float, number: int, progress: bool = F
     had. All columns are exact to 1e-5, computed some at a time: nothing of size N x N is kept.
     """
     edges = to_undirected(data.edge_index, num_nodes=data.num_nodes)
-    matrix = View(Graph(Data(x=data.x[:, :1], edge_index=edges))).adjacency().matrix
+    matrix = View(Graph(Data(x=data.x[:, :1], edge_index=edges))).symmetric.matrix
     nodes, number = int(data.num_nodes), min(number, int(data.num_nodes))
     width = max(1, ELEMENTS // nodes)
     sources, weights = [], []

@@ -1,49 +1,76 @@
-"""Networks from nodes to vectors: GCN by sparse CSR products, MLP without message passing, projector."""
+"""Networks from nodes to vectors: GCN, GraphSAGE with residuals, MLP without message passing, projector."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
-from progcl.graph import View, propagate
+from progcl.graph import Step
 from progcl.registry import pick
+
+
+class Seen(Protocol):
+    """A view of a graph, or of a batch."""
+
+    def step(self, number: int, x: Tensor | None) -> Step:
+        """What layer `number` sees; `x` is what the layer before made, None for the features."""
 
 
 class MLP(nn.Module):
     """Linear layers with an activation after each; all but the last are twice as wide as the embedding."""
 
+    inner = 2  # width of the inner layers, in widths of the embedding
+    inputs = 1  # what a layer reads, in widths of the layer before
+
     def __init__(self, features: int, hidden: int, layers: int, activation: str, generator: torch.Generator) -> None:
         super().__init__()
-        widths = [features, *[2 * hidden] * (layers - 1), hidden]
-        self.layers = nn.ModuleList(glorot(a, b, generator) for a, b in pairwise(widths))
+        widths = [features, *[self.inner * hidden] * (layers - 1), hidden]
+        self.layers = nn.ModuleList(glorot(self.inputs * a, b, generator) for a, b in pairwise(widths))
         self.activation = pick(ACTIVATIONS, activation, "activation")()
 
-    def messages(self, view: View) -> Callable[[Tensor], Tensor]:
-        """What passes between nodes in every layer: nothing."""
-        return lambda x: x
-
-    def forward(self, view: View) -> Tensor:
+    def forward(self, view: Seen) -> Tensor:
         """Embeddings [N, hidden]."""
-        passed = self.messages(view)
-        x = torch.empty(0)
-        for number, layer in enumerate(self.layers):
-            assert isinstance(layer, nn.Linear)
-            x = x @ layer.weight.T if number else view.transform(layer.weight.T)
-            x = self.activation(passed(x) + layer.bias)
+        x = None
+        for number in range(len(self.layers)):
+            x = self.layer(number, view.step(number, x))
+        assert x is not None
         return x
+
+    def layer(self, number: int, step: Step) -> Tensor:
+        """What one layer makes of what it sees."""
+        layer = self.layers[number]
+        assert isinstance(layer, nn.Linear)
+        out: Tensor = self.activation(self.linear(step, layer.weight.T) + layer.bias)
+        return out
+
+    def linear(self, step: Step, weight: Tensor) -> Tensor:
+        """X W: nothing passes between nodes."""
+        return step.own(weight)
 
 
 class GCN(MLP):
     """The same layers with message passing in each: σ(D̂^-½ Â D̂^-½ X W + b), the appendix's encoder."""
 
-    def messages(self, view: View) -> Callable[[Tensor], Tensor]:
-        """One step along the view's edges."""
-        adjacency = view.adjacency()
-        return lambda x: propagate(x, adjacency)
+    def linear(self, step: Step, weight: Tensor) -> Tensor:
+        """Â X W."""
+        return step.messages(weight)
+
+
+class Sage(MLP):
+    """GraphSAGE-GCN with residuals, all layers of one width: σ([D̂⁻¹ Â X ; X] W + b), for large graphs."""
+
+    inner = 1
+    inputs = 2
+
+    def linear(self, step: Step, weight: Tensor) -> Tensor:
+        """[D̂⁻¹ Â X ; X] W."""
+        neighbors, own = weight.chunk(2)
+        return step.messages(neighbors, mean=True) + step.own(own)
 
 
 class Projector(nn.Module):
@@ -82,7 +109,7 @@ def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     return layer
 
 
-ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "mlp": MLP}
+ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP}
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,

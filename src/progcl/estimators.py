@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from progcl.errors import InputError
+from progcl.hashing import CHANCES, hashed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -97,10 +98,8 @@ class Random(Estimator):
         return torch.rand(s.shape, generator=generator, device=s.device, dtype=s.dtype)
 
     def of_pairs(self, s: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """Two rounds of multiplying and folding 32 bits."""
-        mixed = (first * 0x9E3779B1 + self.seed % 2**31) % 2**32
-        mixed = _folded(_folded(mixed, 0x7FEB352D) + second * 0x85EBCA77, 0x846CA68B)
-        return mixed.double().div_(2**32).to(s.dtype).expand_as(s)
+        """A hash of the two nodes."""
+        return hashed(self.seed, first, second).double().div_(CHANCES).to(s.dtype).expand_as(s)
 
 
 class Oracle(Estimator):
@@ -164,8 +163,3 @@ class Tabulated(Estimator):
         """Take the table back."""
         self.table = numbers[:-1].cpu()
         return super().from_tensor(numbers)
-
-
-def _folded(x: Tensor, factor: int) -> Tensor:
-    x = (x ^ (x >> 16)) * factor % 2**32
-    return x ^ (x >> 15)

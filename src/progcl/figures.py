@@ -101,9 +101,10 @@ def _sample(miner: ProGCL, data: Data | None, pairs: int) -> tuple[NDArray[np.fl
     """Normalised similarities of random inter-view negatives, and whether the two nodes share a class."""
     generator = torch.Generator().manual_seed(0)
     own, other = miner.snapshot
-    nodes = len(own)
-    first = torch.randint(0, nodes, (pairs,), generator=generator)
-    second = (first + torch.randint(1, nodes, (pairs,), generator=generator)) % nodes
+    known = miner.known
+    chosen = torch.randint(0, len(known), (pairs,), generator=generator)
+    others = (chosen + torch.randint(1, len(known), (pairs,), generator=generator)) % len(known)
+    first, second = known[chosen], known[others]
     parts = zip(first.split(2**14), second.split(2**14), strict=True)
     s = miner.normalize(torch.cat([(own[i] * other[j]).sum(dim=1) for i, j in parts])).cpu().numpy()
     labels = None if data is None else data.get("y")

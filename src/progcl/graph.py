@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -29,21 +31,38 @@ class Edges(NamedTuple):
     position: Tensor
 
 
+class Step(Protocol):
+    """What a layer sees: some nodes, and what they and their neighbours bring from the layer before."""
+
+    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
+        """Â x W for the layer's nodes, with Â normalised to D̂^-½ Â D̂^-½, or to the `mean` D̂⁻¹ Â."""
+
+    def own(self, weight: Tensor) -> Tensor:
+        """x W of the layer's nodes themselves."""
+
+
 class Graph:
     """Features, and the edges with self-loops by target and by source, so that a view needs no sorting.
 
     Attributes:
         weight: of every edge, as a view passes messages on; None for edges that a view normalises
+        seeds: the nodes that a step contrasts; None for all
     """
+
+    seeds: Tensor | None = None
 
     def __init__(self, data: Data) -> None:
         self.nodes = int(data.num_nodes)
-        self.features = _features(data.x)
+        self.features = sparse_or_dense(scaled_rows(data))
         self.columns = int(data.x.size(1))
         self.weight: Tensor | None = None
         source, target = data.edge_index
         loops = torch.arange(self.nodes, device=source.device)
         self._set_edges(source, target, source != target, loops)
+
+    def parts(self, epoch: int) -> Iterator[Graph]:
+        """What the steps of an epoch see, one after the other: the whole, once."""
+        yield self
 
     def with_edges(self, edge_index: Tensor, weight: Tensor) -> Graph:
         """The same features on other edges, which keep the weights that they are given."""
@@ -81,11 +100,24 @@ class View:
         features = self.graph.features
         return propagate(weight, features) if isinstance(features, Sparse) else features @ weight
 
-    def adjacency(self) -> Sparse:
+    def step(self, number: int, x: Tensor | None) -> Step:
+        """What layer `number` sees: x of all nodes, or the features if there is none yet."""
+        return _WholeStep(self, x)
+
+    @cached_property
+    def symmetric(self) -> Sparse:
         """D̂^-½ (A+I) D̂^-½ with messages from source to target; D̂ counts what arrives, as PyG's `gcn_norm` has it.
 
         Edges with weights of their own keep these.
         """
+        return self._normalized(mean=False)
+
+    @cached_property
+    def mean(self) -> Sparse:
+        """D̂⁻¹ (A+I): the mean of a node and those that it hears from."""
+        return self._normalized(mean=True)
+
+    def _normalized(self, mean: bool) -> Sparse:
         nodes, weight = self.graph.nodes, self.graph.weight
         (target, source, place), (other, turned, turned_place) = (
             self._seen(edges, around)
@@ -97,6 +129,9 @@ class View:
             return Sparse(
                 _csr(arriving, source, weight[place], nodes), _csr(leaving, turned, weight[turned_place], nodes)
             )
+        if mean:
+            share = arriving.float().reciprocal()
+            return Sparse(_csr(arriving, source, share[target], nodes), _csr(leaving, turned, share[turned], nodes))
         scale = arriving.float().rsqrt()
         return Sparse(
             _csr(arriving, source, scale[target] * scale[source], nodes),
@@ -113,6 +148,18 @@ class View:
         assert self.graph.weight is None, "added edges have no weight of their own"
         row, column = (torch.cat([old, self.added[end]]) for old, end in zip(edges[:2], around, strict=True))
         return _sorted(row, column, torch.empty_like(row))
+
+
+class _WholeStep:
+    def __init__(self, view: View, x: Tensor | None) -> None:
+        self.view = view
+        self.x = x
+
+    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
+        return propagate(self.own(weight), self.view.mean if mean else self.view.symmetric)
+
+    def own(self, weight: Tensor) -> Tensor:
+        return self.view.transform(weight) if self.x is None else self.x @ weight
 
 
 def propagate(x: Tensor, matrix: Sparse) -> Tensor:
@@ -132,7 +179,15 @@ class _Product(torch.autograd.Function):
         return ctx.matrix.transpose @ grads[0].contiguous(), None
 
 
-def _features(x: Tensor) -> Tensor | Sparse:
+def scaled_rows(data: Data) -> Tensor:
+    """The features, with the factors that mapped ones come with."""
+    x: Tensor = data.x
+    scale: Tensor | None = data.get("row_scale")
+    return x if scale is None else x * scale.unsqueeze(1)
+
+
+def sparse_or_dense(x: Tensor) -> Tensor | Sparse:
+    """Features in the form of the faster product."""
     if x.requires_grad or x.count_nonzero() > DENSE * x.numel():
         return x
     row, column = x.nonzero().T

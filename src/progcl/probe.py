@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.data import held_out
 from progcl.errors import InputError
 from progcl.progress import bar
 from progcl.registry import pick
@@ -64,8 +65,13 @@ class Score:
 
 
 def make_splits(data: Data, number: int = 20, seed: int = 0, nodes: str = "all") -> list[Split]:
-    """10 % of `nodes` to train, 10 % to validate, the rest to test; public splits where the data has several."""
+    """10 % of `nodes` to train, 10 % to validate, the rest to test; public splits where the data has several.
+
+    With `heldout` nodes, the one split of `held_out`.
+    """
     masks = data.get("train_mask")
+    if nodes == "heldout":
+        return [Split(*(part.numpy() for part in held_out(data)))]
     if masks is not None and masks.dim() == 2:
         if nodes != "all":
             raise InputError(f"public splits cover all nodes, not `{nodes}`", "set `nodes` to all")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from progcl.errors import InputError, in_range
+from progcl.hashing import hashed
 
 NOWHERE = -1
-CHANCES = 2**32  # a neighbour of d is drawn by a remainder: the odds differ by less than d in these many
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Batch:
 class NeighborSampler:
     """Draw neighbours of neighbours: B_L = seeds, and B_{l-1} = B_l and `fanout` neighbours of every node of B_l.
 
-    Every layer draws anew for every node that it embeds, as in GraphSAGE (Algorithm 2 there).
+    Every layer draws anew for every node that it embeds, as in GraphSAGE (Algorithm 2 there). What a node draws depends
+    on the batch's random number, on layer and node alone: a batch split over processes draws what it draws in one.
 
     Args:
         edge_index: messages from source to target, [2, E]
@@ -79,7 +81,7 @@ class NeighborSampler:
         self.nodes = nodes
         source, target = edge_index
         self.degree = torch.bincount(target, minlength=nodes)
-        self.starts = torch.cat([self.degree.new_zeros(1), self.degree.cumsum(0)])
+        self.starts = starting(self.degree)
         self.neighbors = source[target.argsort(stable=True)].int()  # half the memory to jump about in
         self._position = torch.full((nodes,), NOWHERE, dtype=torch.int32)
         self._reached = torch.zeros(nodes, dtype=torch.bool)
@@ -94,33 +96,49 @@ class NeighborSampler:
         """A batch of different seeds."""
         if len(seeds.unique()) < len(seeds):
             raise InputError("a batch needs different seeds")
+        keys = torch.randint(2**31, (len(self.fanouts),), generator=generator).tolist()
+        return self._reach(
+            seeds, [partial(self._draw, fanout=f, key=k) for f, k in zip(self.fanouts, keys, strict=True)]
+        )
+
+    def neighborhood(self, nodes: Tensor) -> Batch:
+        """Different nodes with all their neighbours, in one hop."""
+        return self._reach(nodes, [self._all])
+
+    def _reach(self, seeds: Tensor, draws: list[Callable[[Tensor], tuple[Tensor, Tensor]]]) -> Batch:
+        """What one draw after the other adds to the seeds."""
         n_id, position = seeds, self._position
         position[seeds] = torch.arange(len(seeds), dtype=torch.int32)
         hops = []
-        for fanout in self.fanouts:
-            neighbor, counts = self._draw(n_id, fanout, generator)
+        for draw in draws:
+            neighbor, counts = draw(n_id)
             targets = len(n_id)
             n_id = torch.cat([n_id, self._new(neighbor, targets)])
-            starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-            hops.append(Hop(targets, len(n_id), starts, position.index_select(0, neighbor)))
+            hops.append(Hop(targets, len(n_id), starting(counts), position.index_select(0, neighbor)))
         position[n_id] = NOWHERE
         return Batch(n_id, len(seeds), tuple(reversed(hops)))
 
-    def _draw(self, nodes: Tensor, fanout: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Neighbours of each node, one node's after the other's, and how many each has."""
+    def _draw(self, nodes: Tensor, fanout: int, key: int) -> tuple[Tensor, Tensor]:
+        """Neighbours of each node, one node's after the other's, and how many each has.
+
+        A neighbour is drawn by a remainder of 2^32: the odds of d neighbours differ by less than d in these many.
+        """
         degree, start = self.degree[nodes], self.starts[nodes]
         if self.replace:
             some = degree > 0
-            chance = torch.randint(CHANCES, (int(some.sum()), fanout), generator=generator)
+            chance = hashed(key, nodes[some, None], torch.arange(fanout))
             place = chance.remainder_(degree[some, None]).add_(start[some, None])
             return self.neighbors.index_select(0, place.flatten()), some * fanout
         many = degree > fanout
         counts = torch.where(many, fanout, degree)
-        ends = counts.cumsum(0)
-        place = torch.arange(int(ends[-1])) + (start - ends + counts).repeat_interleave(counts)
-        chosen = _distinct(degree[many], fanout, generator) + start[many, None]
+        place = ranges(start, counts)
+        chosen = _distinct(nodes[many], degree[many], fanout, key) + start[many, None]
         place[many.repeat_interleave(counts)] = chosen.flatten()
         return self.neighbors.index_select(0, place), counts
+
+    def _all(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        counts = self.degree[nodes]
+        return self.neighbors.index_select(0, ranges(self.starts[nodes], counts)), counts
 
     def _new(self, neighbor: Tensor, known: int) -> Tensor:
         """The nodes that the batch does not have yet, ascending; they get the positions after those `known`."""
@@ -131,12 +149,23 @@ class NeighborSampler:
         return new
 
 
-def _distinct(total: Tensor, number: int, generator: torch.Generator) -> Tensor:
+def starting(counts: Tensor) -> Tensor:
+    """Where each of so many begins, and the end of the last."""
+    return torch.cat([counts.new_zeros(1, dtype=torch.long), counts.cumsum(0)])
+
+
+def ranges(start: Tensor, counts: Tensor) -> Tensor:
+    """start[0], start[0] + 1, ... so many times, then the same from start[1], ..."""
+    ends = counts.cumsum(0)
+    return torch.arange(int(ends[-1])) + (start - ends + counts).repeat_interleave(counts)
+
+
+def _distinct(nodes: Tensor, total: Tensor, number: int, key: int) -> Tensor:
     """`number` different ones of range(total[i]) for every i, all sets equally probable, [n, number] (Floyd's way)."""
     chosen = torch.empty(len(total), number, dtype=torch.long)
     for step in range(number):
         last = total - number + step
-        drawn = torch.randint(CHANCES, (len(total),), generator=generator).remainder_(last + 1)
+        drawn = hashed(key, nodes, torch.tensor(step)).remainder_(last + 1)
         taken = (chosen[:, :step] == drawn[:, None]).any(dim=1)
         chosen[:, step] = torch.where(taken, last, drawn)
     return chosen

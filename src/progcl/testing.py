@@ -22,7 +22,8 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
     Loss and gradient are finite, also on a graph of 2 nodes and in single precision. After `prepare` a miner is pure:
     asked twice it says the same, and its state stays. An anchor is never its own negative. Rows cut into blocks, split
     over processes or shuffled change nothing, nor does the closed form of a miner that has one. It takes some of the
-    nodes as well as all, and one bank of candidates as well as two. What a checkpoint saves is enough to go on alike.
+    nodes as well as all, batches of a larger graph with their rows in any order, and one bank of candidates as well as
+    two. What a checkpoint saves is enough to go on alike.
 
     Args:
         make: gives a new miner at every call, always with the same seed
@@ -48,6 +49,7 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
     some = order[: max(2, nodes // 2)]
     closed, walked = (_step(_late(make, nodes, width, tau, fast=fast), nodes, width, some) for fast in (True, False))
     _assert_same(closed, walked, "some of the nodes as anchors, with and without closed form")
+    _check_batches(make, nodes, width, tau)
     _check_state(make, nodes, width, tau)
 
 
@@ -147,6 +149,25 @@ def _one_way(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> l
     criterion = OneWay(tau, _late(make, nodes, width, tau).miner)
     loss = (criterion(h1, h2, h2, h1) + criterion(h2, h1, h1, h2, view=1)) / 2
     return [loss.detach(), *torch.autograd.grad(loss, (h1, h2))]
+
+
+def _check_batches(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> None:
+    """Two batches an epoch; in one of two losses, the last epoch's come with their rows in another order."""
+    losses = [InfoNCE(tau, make()), InfoNCE(tau, make())]
+    order = torch.randperm(nodes, generator=torch.Generator().manual_seed(0))
+    for epoch in EPOCHS:
+        h1, h2 = toy_views(nodes, width, seed=epoch)
+        for part in order.tensor_split(2 if nodes > 3 else 1):
+            turned = part.flip(0) if epoch == EPOCHS[2] else part
+            for criterion in losses:
+                criterion.set_epoch(epoch)
+            one, other = (
+                criterion(h1[rows], h2[rows], nodes=rows)
+                for criterion, rows in zip(losses, (part, turned), strict=True)
+            )
+            assert one.isfinite(), f"the loss of a batch is {one.item()} (epoch {epoch})"
+            difference = abs(one.item() - other.item())
+            assert difference <= 1e-9 * (1 + abs(one.item())), f"a batch's rows in another order: {difference:.1e}"
 
 
 def _check_state(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shutil
 import sys
 import time
 import warnings
@@ -21,12 +20,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl import checkpoint
-from progcl.config import Config, DataConfig, load_config, to_dict, to_yaml
+from progcl.batches import Neighborhoods, Sampled
+from progcl.config import to_dict, to_yaml
 from progcl.contrast import InfoNCE, Miner
-from progcl.data import OWN, checked, fingerprint, load, oracle_classes
+from progcl.data import OWN, checked, fingerprint, held_out, load, oracle_classes
 from progcl.errors import InputError, ProgclWarning
 from progcl.estimators import Oracle
 from progcl.figures import draw_mixture
+from progcl.folders import check_folder, clear_folder
 from progcl.graph import Graph
 from progcl.methods import METHODS
 from progcl.methods.grace import Parts
@@ -34,12 +35,9 @@ from progcl.miners import MINERS, ProGCL, ProGCLMix, ProGCLWeight
 from progcl.probe import Score, make_splits, probe, require_labels
 from progcl.progress import bar
 from progcl.registry import build, find
+from progcl.schema import Config, DataConfig
 
 GENERATORS = ("init", "view1", "view2", "anchors")
-FILES = {
-    *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "mixture.svg", "result.json"),
-    *("first-stage.safetensors", "comparison.json", "compare"),
-}
 PACKAGES = ("progcl", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 
 
@@ -80,12 +78,20 @@ class Result:
 
 
 class Training:
-    """The state of a run: method, optimiser, named random generators, epochs done."""
+    """The state of a run: method, optimiser, named random generators, epochs done.
+
+    Attributes:
+        graph: what is trained on, whole or in batches
+        on_step: called with a step's loss and number of nodes
+    """
 
     def __init__(self, config: Config, data: Data, progress: bool = False) -> None:
         seed = config.train.seed
+        self.config = config
         self.data = data
-        self.graph = Graph(data)
+        self.progress = progress
+        self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
+        self.graph = self._graph(held_out(data)[0] if config.data.inductive else None)
         self.checksum = fingerprint(data)
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
         make = find(METHODS, config.method.name, "method")
@@ -102,16 +108,35 @@ class Training:
         for epoch in range(len(self.records) + 1, epochs + 1):
             start, known = time.perf_counter(), mixture_facts(self.miner)
             self.method.set_epoch(epoch)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss = self.method.loss(self.graph)
-            loss.backward()
-            self.optimizer.step()
-            self.method.after_step()
-            if not loss.isfinite():
-                raise InputError(f"the loss of epoch {epoch} is {loss.item()}", "try a smaller --train.lr")
+            losses = [self._step(part, epoch) for part in self.graph.parts(epoch)]
             fitted = mixture_facts(self.miner) if known is None else None
-            self.records.append(Record(epoch, loss.item(), time.perf_counter() - start, peak_mb(), fitted))
+            loss = sum(losses) / len(losses)
+            self.records.append(Record(epoch, loss, time.perf_counter() - start, peak_mb(), fitted))
             yield self.records[-1]
+
+    def _step(self, part: Graph | Neighborhoods, epoch: int) -> float:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.method.loss(part)
+        loss.backward()
+        self.optimizer.step()
+        self.method.after_step()
+        if not loss.isfinite():
+            raise InputError(f"the loss of epoch {epoch} is {loss.item()}", "try a smaller --train.lr")
+        self.on_step(loss.item(), self.graph.nodes if part.seeds is None else len(part.seeds))
+        return loss.item()
+
+    def embed(self) -> Tensor:
+        """Embeddings of all nodes [N, hidden], also of those that an inductive training did not see."""
+        graph = self._graph(None) if self.config.data.inductive else self.graph
+        return self.method.embed(graph, self.progress)
+
+    def _graph(self, nodes: Tensor | None) -> Graph | Sampled:
+        """The graph, or the part of it that these nodes make up, whole or in batches."""
+        batch = self.config.batch
+        if batch.size is None:
+            return Graph(self.data if nodes is None else self.data.subgraph(nodes))
+        seed, fixed = derived_seed(self.config.train.seed, "batches"), batch.variant == "paper"
+        return Sampled(self.data, batch.fanouts, batch.size, seed, batch.replace, batch.steps, fixed, nodes)
 
     def state(self) -> checkpoint.State:
         """Everything the rest of the run depends on."""
@@ -169,16 +194,16 @@ def fit(
     """
     if data is not None:
         data = checked(data)
-        config = replace(config, data=DataConfig(name=OWN))
+        config = replace(config, data=DataConfig(name=OWN, inductive=config.data.inductive))
     folder = Path(out) if out else None
     if folder:
-        _check_folder(folder, config, resume, force)
+        check_folder(folder, config, resume, force)
     if data is None:
         data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
     training = Training(config, data, progress)
     _foresee(training, config)
     if folder and not resume:
-        _clear_folder(folder)
+        clear_folder(folder)
     _start(training, config, folder, first_stage)
     if folder and progress:
         print(f"run folder: {folder}", file=sys.stderr)
@@ -195,11 +220,22 @@ def fit(
 def _epochs(training: Training, config: Config, progress: bool) -> Iterator[Record]:
     """The epochs that are left, with a bar."""
     name = f"{config.data.name} {config.method.name} {config.miner.name}"
-    with bar(progress, desc=name, total=config.train.epochs, initial=len(training.records), unit="epoch") as epochs:
-        for record in training.run(config.train.epochs):
-            epochs.set_postfix(loss=f"{record.loss:.4f}", refresh=False)
-            epochs.update()
-            yield record
+    steps, unit = (training.graph.steps, "step") if isinstance(training.graph, Sampled) else (1, "epoch")
+    total, done = steps * config.train.epochs, steps * len(training.records)
+    with bar(progress, desc=name, total=total, initial=done, unit=unit) as steps_done:
+        last = time.perf_counter()
+
+        def show(loss: float, nodes: int) -> None:
+            nonlocal last
+            last, before = time.perf_counter(), last
+            facts = {"loss": f"{loss:.4f}"}
+            if unit == "step":
+                facts |= {"epoch": f"{len(training.records) + 1}", "nodes/s": f"{nodes / (last - before):.0f}"}
+            steps_done.set_postfix(facts, refresh=False)
+            steps_done.update()
+
+        training.on_step = show
+        yield from training.run(config.train.epochs)
 
 
 def make_criterion(config: Config, data: Data, kind: type[InfoNCE], name: str, mined: bool = True) -> InfoNCE:
@@ -212,6 +248,7 @@ def make_miner(config: Config, name: str = "miner", data: Data | None = None) ->
     """The configured miner, with those of the options that it has and random numbers by `name`."""
     own = ":" in config.miner.name  # somebody's class: its defaults are its own
     options = {**({} if own else asdict(config.miner)), "seed": derived_seed(config.train.seed, name)}
+    options["per_batch"] = config.batch.size is not None and config.batch.variant == "paper"
     make = find(MINERS, config.miner.name, "miner")
     if make in (ProGCLWeight, ProGCLMix) and config.miner.estimator == "oracle" and data is not None:
         options["estimator"] = Oracle(oracle_classes(data))
@@ -255,21 +292,6 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _check_folder(folder: Path, config: Config, resume: bool, force: bool) -> None:
-    """Refuse a folder that holds another run, or anything that is not a run's."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"`{folder}` is a file", "give --out a folder")
-    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    foreign = {name for name in found if name not in FILES and not name.endswith(".part")}
-    if foreign:
-        raise InputError(f"`{folder}` holds `{min(foreign)}`, which is no part of a run", "choose another --out")
-    if resume and "config.yaml" in found:
-        _refuse_changes(to_dict(load_config(str(folder / "config.yaml"))), to_dict(config))
-    elif "config.yaml" in found and not force:
-        hint = "go on with --resume, overwrite with --force, or choose another --out"
-        raise InputError(f"`{folder}` holds a run already", hint)
-
-
 def _foresee(training: Training, config: Config) -> None:
     """Say before training what would come out only after it."""
     if config.probe.protocol != "none":
@@ -281,23 +303,6 @@ def _foresee(training: Training, config: Config) -> None:
     if start > config.train.epochs:
         message = f"no mining: miner.start_epoch is {start}, the last epoch {config.train.epochs}"
         warnings.warn(message, ProgclWarning, stacklevel=3)
-
-
-def _clear_folder(folder: Path) -> None:
-    """Remove the run that `_check_folder` found."""
-    for path in folder.iterdir() if folder.exists() else ():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """A resumed run may become longer and be probed otherwise; anything else would make it another run."""
-    free = {"train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory"}
-    for section in (name for name in now if name != "probe"):
-        for key, value in now[section].items():
-            old = before[section][key]
-            if old != value and f"{section}.{key}" not in free:
-                message = f"the run to resume has `{section}.{key}` = {old}, not {value}"
-                raise InputError(message, "resume with the same options, or choose another --out")
 
 
 def _start(training: Training, config: Config, folder: Path | None, first_stage: Path | None) -> None:
@@ -329,7 +334,7 @@ def _line(record: Record) -> str:
 
 def _finish(training: Training, config: Config, folder: Path | None, progress: bool) -> Result:
     """Embed, probe, and write what the run gives."""
-    embeddings = training.method.embed(training.graph)
+    embeddings = training.embed()
     if folder:
         checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy())
     start = time.perf_counter()

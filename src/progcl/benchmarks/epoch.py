@@ -129,7 +129,7 @@ def ours(data: Data, width: int) -> Any:
 
     def run() -> Tensor:
         view = View(graph)
-        out = propagate(view.transform(weight), view.adjacency())
+        out = propagate(view.transform(weight), view.symmetric)
         out.sum().backward()
         return out
 

@@ -7,22 +7,21 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.graph import Graph, View, propagate
+from progcl.graph import Graph, View, propagate, scaled_rows
 
 
 def raw(data: Data) -> Tensor:
     """The features as they are."""
-    features: Tensor = data.x
-    return features
+    return scaled_rows(data)
 
 
 def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
     """Â^hops · SVD_rank(X): message passing over reduced features."""
-    x: Tensor = data.x
+    x = scaled_rows(data)
     if x.size(1) > rank:
         u, s, _ = randomized_svd(x.numpy(), rank, random_state=0)
         x = torch.from_numpy(u * s).float()
-    adjacency = View(Graph(data)).adjacency()
+    adjacency = View(Graph(data)).symmetric
     for _ in range(hops):
         x = propagate(x, adjacency)
     return x

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance, view
-from progcl.config import EncoderConfig, MethodConfig
+from progcl.batches import Neighborhoods, Sampled
 from progcl.contrast import InfoNCE
 from progcl.encoders import ENCODERS, MLP, Projector
 from progcl.graph import Graph, View
+from progcl.schema import EncoderConfig, MethodConfig
 
 
 class MakeCriterion(Protocol):
@@ -78,21 +79,23 @@ class Grace(nn.Module):
         """Pass the epoch on to the loss."""
         self.criterion.set_epoch(epoch)
 
-    def loss(self, graph: Graph) -> Tensor:
-        """Draw two views and contrast all nodes in them, or as many as the configuration says."""
+    def loss(self, part: Graph | Neighborhoods) -> Tensor:
+        """Draw two views, and contrast a batch, all nodes, or as many as the configuration says."""
         h1, h2 = (
-            self.projector(self.encoder(view(graph, *rates, self.parts.generators[name])))
+            self.projector(self.encoder(view(part, *rates, self.parts.generators[name])))
             for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
-        loss: Tensor = self.criterion(h1, h2, self.parts.draw_anchors())
+        loss: Tensor = self.criterion(h1, h2, self.parts.draw_anchors(), part.seeds)
         return loss
 
     def after_step(self) -> None:
         """Nothing to do after an optimiser's step."""
 
     @torch.no_grad()
-    def embed(self, graph: Graph) -> Tensor:
+    def embed(self, graph: Graph | Sampled, progress: bool = False) -> Tensor:
         """Embeddings [N, hidden] of the whole graph, before the projector."""
+        if isinstance(graph, Sampled):
+            return graph.embed(self.encoder, progress)
         embeddings: Tensor = self.encoder(View(graph))
         return embeddings
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from progcl.contrast import Miner
 from progcl.miners.debiased import DCL, HCL
 from progcl.miners.mochi import MoCHi
-from progcl.miners.progcl import ProGCL, ProGCLMix, ProGCLWeight
+from progcl.miners.posterior import ProGCL
+from progcl.miners.progcl import ProGCLMix, ProGCLWeight
 from progcl.miners.ring import Ring
 
 __all__ = ["DCL", "HCL", "MINERS", "PROPOSED", "Miner", "MoCHi", "ProGCL", "ProGCLMix", "ProGCLWeight", "Ring"]

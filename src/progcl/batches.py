@@ -1,0 +1,272 @@
+"""A graph met in batches: some nodes at a time with sampled neighbours, and all nodes layer by layer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+from torch_geometric.data import Data
+
+from progcl.encoders import MLP
+from progcl.graph import Sparse, Step, sparse_or_dense
+from progcl.hashing import CHANCES, hashed
+from progcl.progress import bar
+from progcl.sampling import Batch, Hop, NeighborSampler, ranges, starting
+
+ROWS = 2**22  # of neighbours, read at a time to embed all nodes
+AHEAD = 2  # batches drawn while others are computed with
+
+
+class Features:
+    """What the nodes bring along: dense rows, which may lie in a mapped file, or sparse ones.
+
+    Attributes:
+        x: rows [N, F]
+        scale: factor of every row [N], None for 1
+    """
+
+    def __init__(self, data: Data) -> None:
+        self.x = data.x if data.get("mapped") else sparse_or_dense(data.x)
+        self.scale: Tensor | None = data.get("row_scale")
+        self.columns = int(data.x.size(1))
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows hold little more than zeros."""
+        return isinstance(self.x, Sparse)
+
+    def rows(self, nodes: Tensor) -> Tensor:
+        """X[nodes] of dense rows."""
+        assert isinstance(self.x, Tensor)
+        return self.x[nodes] if self.scale is None else self.x[nodes] * self.scale[nodes, None]
+
+    def transform(self, nodes: Tensor, weight: Tensor) -> Tensor:
+        """X[nodes] W."""
+        if isinstance(self.x, Tensor):
+            return self.rows(nodes) @ weight
+        matrix = self.x.matrix
+        first, counts = matrix.crow_indices()[nodes], matrix.crow_indices().diff()[nodes]
+        place = ranges(first, counts)
+        return bags(weight, matrix.col_indices()[place], starting(counts), matrix.values()[place])
+
+    def summed(self, nodes: Tensor, starts: Tensor, share: Tensor) -> Tensor:
+        """Σ share x of some dense rows for each bag of nodes."""
+        assert isinstance(self.x, Tensor)
+        return bags(self.x, nodes, starts, share if self.scale is None else share * self.scale[nodes])
+
+
+class Sampled:
+    """A graph in batches: the counterpart of `Graph` for graphs that are too large for one step.
+
+    Args:
+        data: the graph, with features perhaps in a mapped file
+        fanouts: neighbours to draw, of the seeds first; one number a layer
+        size: seeds of a batch
+        seed: of batches and draws; every epoch's are a function of it and the epoch
+        replace: draw with replacement
+        steps: batches of an epoch; None for as many as meet every node
+        fixed: the same batches in the same order in every epoch
+        nodes: the seeds, and the only nodes that are seen at all; None for all
+        part: which part of every batch to take, and of how many equal ones
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        fanouts: Sequence[int],
+        size: int,
+        seed: int,
+        replace: bool = True,
+        steps: int | None = None,
+        fixed: bool = False,
+        nodes: Tensor | None = None,
+        part: tuple[int, int] = (0, 1),
+    ) -> None:
+        self.nodes = int(data.num_nodes)
+        self.features = Features(data)
+        self.sampler = NeighborSampler(_proper(data.edge_index, self.nodes, nodes), self.nodes, fanouts, replace)
+        self.all_seeds = torch.arange(self.nodes) if nodes is None else nodes
+        self.size = size
+        self.seed = seed
+        self.fixed = fixed
+        self.part = part
+        whole = len(self.all_seeds) // size + (len(self.all_seeds) % size > 1)  # one node alone has no negatives
+        self.steps = min(whole, steps or whole)
+
+    def parts(self, epoch: int) -> Iterator[Neighborhoods]:
+        """What the steps of an epoch see; batches are drawn while others are computed with."""
+        generator = torch.Generator().manual_seed(self.seed if self.fixed else _mixed(self.seed, epoch))
+        order = torch.randperm(len(self.all_seeds), generator=generator)
+        keys = torch.randint(2**62, (self.steps,), generator=generator.manual_seed(_mixed(self.seed, epoch)))
+        part, parts = self.part
+
+        def draw(number: int) -> Neighborhoods:
+            seeds = self.all_seeds[order[number * self.size : (number + 1) * self.size]].sort().values
+            own = seeds[len(seeds) * part // parts : len(seeds) * (part + 1) // parts]
+            batch = self.sampler.sample(own, torch.Generator().manual_seed(int(keys[number])))
+            return Neighborhoods(self, batch, seeds)
+
+        yield from ahead(draw, self.steps)
+
+    @torch.no_grad()
+    def embed(self, encoder: MLP, progress: bool = False) -> Tensor:
+        """Embeddings of all nodes [N, hidden], layer by layer, each from all neighbours of some nodes at a time."""
+        x: Tensor | None = None
+        chunks = torch.arange(self.nodes).split(max(1, ROWS * self.nodes // max(1, len(self.sampler.neighbors))))
+        with bar(progress, desc="embed", total=len(encoder.layers) * self.nodes, unit="node", leave=False) as done:
+            for number in range(len(encoder.layers)):
+                made: Tensor | None = None
+                for nodes in chunks:
+                    batch = self.sampler.neighborhood(nodes)
+                    before = None if x is None else x[batch.n_id]
+                    out = encoder.layer(number, _Step(self, batch.n_id, batch.hops[0], before))
+                    made = out.new_empty(self.nodes, out.size(1)) if made is None else made
+                    made[nodes] = out
+                    done.update(len(nodes))
+                x = made
+        assert x is not None
+        return x
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """A batch's seeds with what they need to be embedded.
+
+    Attributes:
+        graph: that they are from
+        batch: drawn neighbours of this process's seeds
+        seeds: all that are contrasted with each other
+    """
+
+    graph: Sampled
+    batch: Batch
+    seeds: Tensor
+
+    def view(self, edge_rate: float, column_rate: float | Tensor, generator: torch.Generator) -> BatchView:
+        """What chance leaves of drawn edges and feature columns."""
+        kept_columns = torch.rand(self.graph.features.columns, generator=generator) >= column_rate
+        keys = torch.randint(2**31, (len(self.batch.hops),), generator=generator).tolist()
+        kept = []
+        for hop, key in zip(self.batch.hops, keys, strict=True):
+            counts = hop.starts.diff()
+            slot = torch.arange(len(hop.index)) - hop.starts[:-1].repeat_interleave(counts)
+            target = self.batch.n_id[: hop.targets].repeat_interleave(counts)
+            kept.append(hashed(key, target, slot) >= edge_rate * CHANCES)
+        return BatchView(self, tuple(kept), kept_columns, 1 - edge_rate)
+
+
+@dataclass(frozen=True)
+class BatchView:
+    """A batch of which some edges and feature columns are seen; `share` is how many of the edges, on average."""
+
+    part: Neighborhoods
+    kept: tuple[Tensor, ...] | None = None
+    kept_columns: Tensor | None = None
+    share: float = 1
+
+    def step(self, number: int, x: Tensor | None) -> Step:
+        """What layer `number` sees."""
+        batch = self.part.batch
+        kept = None if self.kept is None else self.kept[number]
+        return _Step(self.part.graph, batch.n_id, batch.hops[number], x, kept, self.kept_columns, self.share)
+
+
+class _Step:
+    """The first `hop.targets` nodes of `n_id` with drawn neighbours; x is that of the hop's sources.
+
+    GCN's normalisation is the whole graph's, with drawn neighbours standing for all: what a layer gives is right on
+    average. The mean is that of the drawn neighbours, as GraphSAGE has it.
+    """
+
+    def __init__(
+        self,
+        graph: Sampled,
+        n_id: Tensor,
+        hop: Hop,
+        x: Tensor | None,
+        kept: Tensor | None = None,
+        kept_columns: Tensor | None = None,
+        share: float = 1,
+    ) -> None:
+        self.features, self.degree, self.n_id, self.hop, self.x = graph.features, graph.sampler.degree, n_id, hop, x
+        self.kept_columns = kept_columns
+        self.share = share
+        self.counts, self.index, self.starts = hop.starts.diff(), hop.index.long(), hop.starts
+        if kept is not None:
+            self.starts = starting(kept)[hop.starts]
+            self.counts, self.index = self.starts.diff(), self.index[kept]
+
+    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
+        share, own = self._mean() if mean else self._symmetric()
+        targets = self.hop.targets
+        if self.x is not None:
+            return (bags(self.x, self.index, self.starts, share) + own * self.x[:targets]) @ weight
+        weight = self._seen(weight)
+        if self.features.sparse:
+            x = self.features.transform(self.n_id[: self.hop.sources], weight)
+            return bags(x, self.index, self.starts, share) + own * x[:targets]
+        summed = self.features.summed(self.n_id[self.index], self.starts, share)
+        return (summed + own * self.features.rows(self.n_id[:targets])) @ weight
+
+    def own(self, weight: Tensor) -> Tensor:
+        targets = self.hop.targets
+        if self.x is not None:
+            return self.x[:targets] @ weight
+        return self.features.transform(self.n_id[:targets], self._seen(weight))
+
+    def _seen(self, weight: Tensor) -> Tensor:
+        """A dropped column of X is a dropped row of W."""
+        return weight if self.kept_columns is None else weight * self.kept_columns.unsqueeze(1)
+
+    def _mean(self) -> tuple[Tensor, Tensor]:
+        """The parts of each edge [E] and of the node itself [targets, 1] in D̂⁻¹ Â."""
+        own = (self.counts + 1).float().reciprocal()
+        return own.repeat_interleave(self.counts), own.unsqueeze(1)
+
+    def _symmetric(self) -> tuple[Tensor, Tensor]:
+        """The same in D̂^-½ Â D̂^-½."""
+        degree = self.degree[self.n_id[: self.hop.sources]].float()
+        scale = degree.mul(self.share).add_(1).rsqrt()
+        own = scale[: self.hop.targets]
+        stands_for = degree[: self.hop.targets] / self.hop.starts.diff().clamp_min(1)
+        return (own * stands_for).repeat_interleave(self.counts) * scale[self.index], own.square().unsqueeze(1)
+
+
+def bags(table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
+    """Σ share · table[index] over each bag."""
+    return embedding_bag(
+        index.long(), table, starts, mode="sum", per_sample_weights=share.to(table.dtype), include_last_offset=True
+    )
+
+
+def ahead(make: Callable[[int], Neighborhoods], number: int) -> Iterator[Neighborhoods]:
+    """`make` called on 0, 1, ... in another thread, a few calls before the results are needed."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(make, index) for index in range(min(AHEAD, number)))
+        try:
+            for index in range(AHEAD, number + AHEAD):
+                made = waiting.popleft().result()
+                if index < number:
+                    waiting.append(thread.submit(make, index))
+                yield made
+        finally:
+            thread.shutdown(cancel_futures=True)
+
+
+def _proper(edge_index: Tensor, nodes: int, seen: Tensor | None) -> Tensor:
+    """Edges between two different nodes of those that are seen."""
+    source, target = edge_index
+    kept = source != target
+    if seen is not None:
+        inside = torch.zeros(nodes, dtype=torch.bool).index_fill_(0, seen, True)
+        kept &= inside[source] & inside[target]
+    return edge_index[:, kept]
+
+
+def _mixed(seed: int, epoch: int) -> int:
+    return (seed * 1_000_003 + epoch) % 2**63
