@@ -96,3 +96,14 @@ def test_bad_input() -> None:
             probe(tiny.x, tiny, protocol)
     with pytest.raises(InputError, match="at least 10 nodes"):
         make_splits(Data(x=torch.ones(4, 1), num_nodes=4))
+
+
+@pytest.mark.parametrize("protocol", ["clean", "bgrl"])
+def test_rows_of_zeros_are_probed_alike_as_sparse_ones(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = csbm(nodes=200, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    words = torch.eye(5).repeat(1, 20)[data.y] * (torch.rand(200, 100, generator=generator) < 0.3)
+    assert words.count_nonzero() < 0.1 * words.numel()
+    sparse = probe(words, data, protocol, splits=3)
+    monkeypatch.setattr("progcl.probe.SPARSE", 0)
+    assert probe(words, data, protocol, splits=3).accuracies == pytest.approx(sparse.accuracies, abs=0.7)

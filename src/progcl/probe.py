@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
@@ -31,6 +33,7 @@ from progcl.registry import pick
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
+SPARSE = 0.1  # share of entries below which a sparse product is the faster one
 STRENGTHS = 10.0 ** np.arange(-1, 4.5, 0.5)  # C of the logistic regressions
 
 
@@ -194,12 +197,13 @@ def _public(data: Data, index: int) -> Split:
     return Split(train, validation, test.nonzero().flatten().numpy())
 
 
-def _unit_rows(embeddings: Tensor) -> Array:
-    rows: Array = torch.nn.functional.normalize(embeddings.double(), dim=1).numpy()
-    return rows
+def _unit_rows(embeddings: Tensor) -> Any:
+    """Rows of length 1; of features that are mostly 0, as a sparse matrix."""
+    rows = torch.nn.functional.normalize(embeddings.double(), dim=1).numpy()
+    return csr_matrix(rows) if np.count_nonzero(rows) < SPARSE * rows.size else rows
 
 
-def _path(x: Array, y: Labels, strengths: Array = STRENGTHS) -> list[LogisticRegression]:
+def _path(x: Any, y: Labels, strengths: Array = STRENGTHS) -> list[LogisticRegression]:
     """A logistic regression for each C, from strong to weak regularisation, each started at the one before."""
     models: list[LogisticRegression] = []
     for strength in strengths:

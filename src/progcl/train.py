@@ -127,8 +127,11 @@ class Training:
 
     def embed(self) -> Tensor:
         """Embeddings of all nodes [N, hidden], also of those that an inductive training did not see."""
-        graph = self._graph(None) if self.config.data.inductive else self.graph
-        return self.method.embed(graph, self.progress)
+        return self.method.embed(self.whole(), self.progress)
+
+    def whole(self) -> Graph | Sampled:
+        """The graph with all nodes, also those that an inductive training does not see."""
+        return self._graph(None) if self.config.data.inductive else self.graph
 
     def _graph(self, nodes: Tensor | None) -> Graph | Sampled:
         """The graph, or the part of it that these nodes make up, whole or in batches."""

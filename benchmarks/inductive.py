@@ -1,0 +1,141 @@
+"""Nodes that training never saw: miners in batches on Facebook pages and Coauthor-Physics, and what they have to beat.
+
+    python benchmarks/inductive.py [DATA ...]      run what is missing
+    python benchmarks/inductive.py --table         print the table
+
+One line of JSON for each run in results/inductive.jsonl: settings, seed, micro-F1 on the test nodes, seconds, memory. A
+run that is there already is not repeated. The split is always the same 60, 20 and 20 % of the nodes, `held_out` of
+progcl.data; the probe is `clean` on it. `supervised` is the same encoder with a linear layer, trained on the labels of
+the training nodes, the epoch chosen on the validation nodes. `propagated` features see all nodes and edges.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from progcl import fit
+from progcl.batches import BatchView, Sampled
+from progcl.config import load_config, to_dict
+from progcl.data import held_out, load
+from progcl.encoders import glorot
+from progcl.methods.features import propagated, raw
+from progcl.miners import PROPOSED
+from progcl.probe import probe
+from progcl.train import Training
+
+LEDGER = Path(__file__).parents[1] / "results" / "inductive.jsonl"
+DATA = ("facebook", "physics")
+ROWS = ("raw", "propagated", "untrained", *PROPOSED, "supervised")
+SEEDS = (0, 1, 2)
+WITHOUT_SEED = ("raw", "propagated")
+
+
+def main() -> None:
+    """Run what is missing, each run in a process of its own, so that its peak of memory is its own."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--table"]:
+        print(table(entries()))
+        return
+    if arguments[:1] == ["--one"]:
+        print(json.dumps(run(arguments[1], arguments[2], int(arguments[3]))))
+        return
+    done = {(entry["data"], entry["row"], entry["seed"]) for entry in entries()}
+    wanted = [(data, row, seed) for seed in SEEDS for data in arguments or DATA for row in ROWS]
+    missing = [each for each in wanted if each not in done and not (each[1] in WITHOUT_SEED and each[2])]
+    for data, row, seed in tqdm(missing, unit="run"):
+        command = [sys.executable, __file__, "--one", data, row, str(seed)]
+        line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        with LEDGER.open("a") as ledger:
+            ledger.write(line.splitlines()[-1] + "\n")
+    print(table(entries()))
+
+
+def run(name: str, row: str, seed: int) -> dict[str, Any]:
+    """One row of the table."""
+    miner = row if row in PROPOSED else "none"
+    config = load_config(name, {"train.seed": seed, "miner.name": miner})
+    start = time.perf_counter()
+    mixture = None
+    if row in PROPOSED:
+        result = fit(config, progress=True)
+        assert result.score is not None
+        score, mixture = result.score.mean, result.mixture
+    elif row == "supervised":
+        score = supervised(Training(config, loaded(config)))
+    else:
+        data = loaded(config)
+        training_free = {"raw": raw, "propagated": propagated}
+        embeddings = training_free[row](data) if row in training_free else Training(config, data).embed()
+        score = probe(embeddings, data, **config.probe.options()).mean
+    return {
+        "data": name,
+        "row": row,
+        "seed": seed,
+        "micro_f1": score,
+        "mixture": mixture,
+        "seconds": round(time.perf_counter() - start, 1),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "config": to_dict(config),
+    }
+
+
+def loaded(config: Any) -> Any:
+    """The configured graph."""
+    return load(config.data.name, None, config.data.normalize, **config.data.options())
+
+
+def supervised(training: Training) -> float:
+    """Test micro-F1 in percent of the encoder with a linear layer, at the epoch that is best on validation nodes."""
+    data, config = training.data, training.config
+    encoder, graph = training.method.encoder, training.graph
+    head = glorot(config.encoder.hidden, int(data.y.max()) + 1, training.generators["init"])
+    parameters = [*encoder.parameters(), *head.parameters()]
+    optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
+    _, validation, test = held_out(data)
+    whole = training.whole()
+    assert isinstance(graph, Sampled)
+    assert isinstance(whole, Sampled)
+    best = (-1.0, 0.0)
+    for epoch in tqdm(range(1, config.train.epochs + 1), desc="supervised"):
+        for part in graph.parts(epoch):
+            loss = torch.nn.functional.cross_entropy(head(encoder(BatchView(part))), data.y[part.seeds])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            right = head(whole.embed(encoder)).argmax(dim=1) == data.y
+        scores = [100 * float(right[nodes].float().mean()) for nodes in (validation, test)]
+        best = max(best, (scores[0], scores[1]))
+    return best[1]
+
+
+def entries() -> list[dict[str, Any]]:
+    """The ledger."""
+    return [json.loads(line) for line in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
+
+
+def table(ledger: list[dict[str, Any]]) -> str:
+    """Micro-F1 on test nodes, mean and standard deviation over the seeds, in Markdown."""
+    lines = ["| | " + " | ".join(DATA) + " |", "|-" * (len(DATA) + 1) + "|"]
+    for row in ROWS:
+        cells = []
+        for data in DATA:
+            scores = [entry["micro_f1"] for entry in ledger if (entry["data"], entry["row"]) == (data, row)]
+            spread = f" ± {statistics.pstdev(scores):.2f} ({len(scores)})" if len(scores) > 1 else ""
+            cells.append(f"{statistics.mean(scores):.2f}{spread}" if scores else "")
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
