@@ -31,7 +31,7 @@ from progcl.encoders import glorot
 from progcl.methods.features import propagated, raw
 from progcl.miners import PROPOSED
 from progcl.probe import probe
-from progcl.train import Training
+from progcl.training import Training
 
 LEDGER = Path(__file__).parents[1] / "results" / "inductive.jsonl"
 DATA = ("facebook", "physics")

@@ -26,7 +26,7 @@ from progcl.config import load_config, to_dict
 from progcl.data import load
 from progcl.methods import METHODS
 from progcl.miners import MINERS
-from progcl.train import Training
+from progcl.training import Training
 
 LEDGER = Path(__file__).parents[1] / "results" / "negatives.jsonl"
 SECONDS = LEDGER.with_name("negatives-seconds.json")

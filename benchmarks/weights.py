@@ -15,7 +15,7 @@ from progcl.checkpoint import load as load_checkpoint
 from progcl.data import load
 from progcl.figures import draw_weights
 from progcl.miners import MINERS
-from progcl.train import make_miner
+from progcl.training import make_miner
 
 
 def main() -> None:

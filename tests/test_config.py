@@ -13,7 +13,7 @@ from progcl.data import PUBLISHED
 from progcl.encoders import ENCODERS
 from progcl.methods import METHODS
 from progcl.miners import MINERS
-from progcl.train import Training, make_miner
+from progcl.training import Training, make_miner
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -12,7 +12,7 @@ from progcl.data import csbm
 from progcl.graph import Graph, View
 from progcl.methods.merit import Merit
 from progcl.miners import MINERS, ProGCLWeight
-from progcl.train import Training
+from progcl.training import Training
 
 SMALL: dict[str, Any] = {
     "data.nodes": 60,

@@ -8,7 +8,7 @@ from progcl.cli import main
 from progcl.errors import ProgclWarning
 from progcl.miners import DCL, MINERS
 from progcl.registry import build, find, pick
-from progcl.train import make_miner
+from progcl.training import make_miner
 
 SMALL = {"data.nodes": 60, "train.epochs": 2, "encoder.hidden": 8, "probe.protocol": "none", "miner.start_epoch": 1}
 

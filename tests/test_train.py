@@ -16,7 +16,7 @@ from progcl import Config, InputError, fit, load_config
 from progcl.data import csbm, held_out, load
 from progcl.methods import METHODS
 from progcl.miners import MINERS
-from progcl.train import Record, Training, derived_seed
+from progcl.training import Record, Training, derived_seed
 
 SMALL: dict[str, Any] = {
     "data.nodes": 150,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -26,6 +27,7 @@ EPILOG = """examples:
   progcl train photo --miner.name progcl-mix      a preset with one option changed
   progcl train photo --out runs/a --resume        go on after a crash
   progcl eval runs/a --protocol bgrl              probe again, by another protocol
+  torchrun --nproc-per-node 2 -m progcl train physics --out runs/p     in two processes, or on many machines
   progcl bench loss                               time and memory against dense autograd
   progcl ls presets"""
 
@@ -38,6 +40,8 @@ def main(argv: list[str] | None = None) -> None:
     """Run one command; bad input ends with a line, a hint and exit code 2."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: tqdm.write(f"warning: {message}", file=sys.stderr)
+        if os.environ.get("RANK", "0") != "0":  # torchrun's first process speaks for all
+            warnings.simplefilter("ignore")
         try:
             _run(sys.argv[1:] if argv is None else argv)
         except (InputError, OSError) as error:  # OSError: no space, no permission
@@ -103,6 +107,11 @@ def _train(options: dict[str, Any]) -> None:
     if options.get("resume") and not options.get("out"):
         raise InputError("--resume needs --out, the folder of the run to go on with")
     config = load_config(options["source"], given(options))
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if not options.get("out"):
+            raise InputError("several processes need --out, so that a restart finds the run")
+        if config.probe.compare:
+            raise InputError("a comparison runs in one process", "add --probe.compare false")
     out = Path(options["out"]) if options.get("out") else _fresh_folder(options["source"])
     from progcl.compare import compare, label, table
     from progcl.train import fit

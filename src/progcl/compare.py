@@ -14,7 +14,8 @@ from progcl.methods.features import propagated, raw
 from progcl.miners import PROPOSED
 from progcl.probe import Score, probe
 from progcl.schema import Config
-from progcl.train import Training, fit
+from progcl.train import fit
+from progcl.training import Training
 
 
 def compare(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from torch.nn.functional import normalize
 
 from progcl import kernels
 from progcl.errors import InputError, ProgclWarning, in_range
-from progcl.tiles import Plan, Workspace
+from progcl.tiles import Plan, Split, Workspace
 
 DEFAULT_MEMORY = 1000  # megabytes, or a tenth of the machine's memory if that is less
 ELEMENTS = 2**20  # of one bank's similarities in a block, if the user does not set the block size
@@ -148,10 +148,12 @@ class InfoNCE(nn.Module):
         fast: take the closed form where the miner has one
 
     Attributes:
-        share: which part of the anchors is counted, and of how many equal parts; the parts' losses add up to the whole
+        share: which part of the work is done here, and of how many equal parts; the parts' losses add up to the whole
+        add_up: adds up the parts' tensors in place, where other processes do the other parts: each then has the whole
     """
 
     share: tuple[int, int] = (0, 1)
+    add_up: Callable[..., None] | None = None
 
     def __init__(
         self,
@@ -208,7 +210,7 @@ class InfoNCE(nn.Module):
     def plan(self) -> Plan | None:
         """The miner's closed form, if it has one that speaks for all its methods."""
         same = all(getattr(type(self), name) is getattr(InfoNCE, name) for name in ("row_losses", "mass", "sides"))
-        if not self.fast or self.share != (0, 1) or not same:
+        if not self.fast or not same or (self.share != (0, 1) and self.add_up is None):
             return None
         for kind in type(self.miner).__mro__:
             if "plan" in vars(kind):
@@ -307,7 +309,8 @@ class _Contrast(torch.autograd.Function):
         closed = None
         if plan is not None:
             with loss.workspace.lock:  # its buffers serve one call at a time
-                closed = kernels.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, wanted)
+                split = Split(loss.share, loss.add_up)
+                closed = kernels.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, wanted, split)
         total, grads = closed or _walk(loss, z, needed)
         if wanted:
             ctx.save_for_backward(*grads)
@@ -337,8 +340,11 @@ def _walk(loss: InfoNCE, z: tuple[Tensor, ...], needed: Sequence[bool]) -> tuple
             if wanted:
                 value.backward()
             total += value.detach()
-    grads = (torch.zeros_like(leaf) if leaf.requires_grad and leaf.grad is None else leaf.grad for leaf in leaves)
-    return total, tuple(grads)  # a share may have no rows
+    # A share may have no rows.
+    grads = [torch.zeros_like(leaf) if leaf.requires_grad and leaf.grad is None else leaf.grad for leaf in leaves]
+    if loss.add_up is not None:
+        loss.add_up(total, *(grad for grad in grads if grad is not None))
+    return total, tuple(grads)
 
 
 def _block_loss(loss: InfoNCE, side: Side, rows: slice) -> Tensor:

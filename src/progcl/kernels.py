@@ -16,21 +16,30 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from progcl.tiles import Plan, Tiles, Workspace
+from progcl.tiles import Plan, Split, Tiles, Workspace
 
 RANKS = 32  # at once in the arithmetic of synthetic negatives, which then stays in the cache
 TINY = 1e-12  # least squared length of a mixed vector
 
 
 def contrast(
-    views: tuple[Tensor, Tensor], tau: float, plan: Plan, workspace: Workspace, wanted: bool = True
+    views: tuple[Tensor, Tensor],
+    tau: float,
+    plan: Plan,
+    workspace: Workspace,
+    wanted: bool = True,
+    split: Split | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...]] | None:
     """Loss and, if wanted, gradient [N, d] of both views' unit vectors; None where only complete rows can tell.
 
-    That is where an anchor's weights are all 0, or where synthetic negatives find no room for the store.
+    That is where an anchor's weights are all 0, or where synthetic negatives find no room for the store or only a part
+    of the tiles. A split gives the whole in every process.
     """
     assert not (plan.probability and plan.columns), "the store's addresses are those of tiles without weights"
-    tiles = Tiles(views, tau, plan, workspace)
+    split = split or Split()
+    if plan.columns and split.part != (0, 1):
+        return None
+    tiles = Tiles(views, tau, plan, workspace, split)
     mixed = None
     if plan.columns:
         if tiles.stored < len(tiles.layout.pairs):

@@ -67,6 +67,18 @@ class Product(NamedTuple):
     for_columns: Tensor
 
 
+class Split(NamedTuple):
+    """Which part of the tiles is computed here, of how many, and what adds up all parts' tensors in place."""
+
+    part: tuple[int, int] = (0, 1)
+    add_up: Callable[..., None] | None = None
+
+    def whole(self, *tensors: Tensor) -> None:
+        """Make every process's part the sum over all."""
+        if self.add_up is not None:
+            self.add_up(*tensors)
+
+
 class Workspace:
     """Buffers that live from step to step, of at most `memory` bytes beside a few tiles."""
 
@@ -105,19 +117,20 @@ class Workspace:
 
 
 class Layout:
-    """N nodes in equal blocks, and the places of the tiles (I ≤ K) in one flat store."""
+    """N nodes in equal blocks, and the places of the tiles (I ≤ K), or of a part of them, in one flat store."""
 
-    def __init__(self, nodes: int, tile: int, slots: int) -> None:
+    def __init__(self, nodes: int, tile: int, slots: int, part: tuple[int, int] = (0, 1)) -> None:
         number = math.ceil(nodes / tile)
         self.side = min(nodes, 16 * math.ceil(nodes / number / 16))
         self.slots = slots
         self.blocks = [slice(start, min(start + self.side, nodes)) for start in range(0, nodes, self.side)]
-        self.pairs = list(combinations_with_replacement(range(len(self.blocks)), 2))
+        first, self.parts = part
+        self.pairs = list(combinations_with_replacement(range(len(self.blocks)), 2))[first :: self.parts]
 
     def place(self, first: int, second: int, slot: int) -> int:
         """Where the tile of blocks first ≤ second begins."""
         before = first * len(self.blocks) - first * (first - 1) // 2
-        return ((before + second - first) * self.slots + slot) * self.side**2
+        return ((before + second - first) // self.parts * self.slots + slot) * self.side**2
 
     def table(self, places: list[int], stride: int, like: Tensor) -> Tensor:
         """For every node, the place of its block plus `stride` times its position in the block, [N]."""
@@ -135,14 +148,17 @@ class Tiles:
     weighted for their columns; with a ring, 4 to 7 are 0 to 3.
     """
 
-    def __init__(self, views: tuple[Tensor, Tensor], tau: float, plan: Plan, workspace: Workspace) -> None:
+    def __init__(
+        self, views: tuple[Tensor, Tensor], tau: float, plan: Plan, workspace: Workspace, split: Split
+    ) -> None:
         self.views = views
+        self.split = split
         self.tau = tau
         self.plan = plan
         self.workspace = workspace
         self.scaled = [z / tau for z in views]
         slots = 8 if plan.ring else 6 if plan.probability else 4
-        self.layout = Layout(len(views[0]), workspace.tile, slots)
+        self.layout = Layout(len(views[0]), workspace.tile, slots, split.part)
         self.limits = self._limits(*plan.ring) if plan.ring else None
         workspace.remember(plan.key)
         self.precision = self._precision()
@@ -162,6 +178,7 @@ class Tiles:
                 mass[product.a, product.rows] += product.for_rows.sum(dim=1)
                 if not _mirrored(product):
                     mass[product.b, product.columns] += product.for_columns.sum(dim=0)
+        self.split.whole(*(each for each in (mass, norm) if each is not None))
         return mass, norm
 
     def gradient(self, push: Tensor, in_place: bool = False) -> tuple[Tensor, Tensor]:
@@ -178,6 +195,7 @@ class Tiles:
                 grads[a][rows].addmm_(pull, self.views[b][columns])
                 if in_place or not _mirrored(product):
                     grads[b][columns].addmm_(pull.T, self.views[a][rows])
+        self.split.whole(*grads)
         return grads
 
     def pull_in_place(self, push: Tensor) -> None:
@@ -242,14 +260,16 @@ class Tiles:
         """Where the ring of every anchor begins and ends, [2, N] each, in units of τ."""
         nodes = len(self.views[0])
         both = torch.cat(self.views)
-        limits = self.views[0].new_empty(2, 2, nodes)
+        limits = self.views[0].new_zeros(2, 2, nodes)
         step = max(1, self.layout.side**2 // nodes)
+        part, parts = self.split.part
         for view in (0, 1):
-            for start in range(0, nodes, step):
+            for start in range(part * step, nodes, parts * step):
                 rows = torch.arange(start, min(start + step, nodes), device=both.device)
                 sim = self.scaled[view][rows] @ both.T
                 sim.scatter_(1, torch.stack([rows, rows + nodes], dim=1), torch.inf)
                 limits[:, view, rows] = torch.stack(ring_limits(sim, 2 * (nodes - 1), low, high, 1 / self.tau))
+        self.split.whole(limits)
         return limits[0], limits[1]
 
     def _recall(self, pair: tuple[int, int]) -> Iterator[Product]:

@@ -19,7 +19,7 @@ from progcl.data import load
 from progcl.graph import Graph, View, propagate
 from progcl.miners import PROPOSED
 from progcl.progress import bar
-from progcl.train import Training, mixture_facts
+from progcl.training import Training, mixture_facts
 
 START = 4  # E
 AFTER = 6  # epochs measured after it

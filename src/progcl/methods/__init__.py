@@ -7,4 +7,6 @@ from collections.abc import Callable
 from progcl.methods.grace import Gca, Grace
 from progcl.methods.merit import Merit
 
+__all__ = ["METHODS", "Gca", "Grace", "Merit"]
+
 METHODS: dict[str, Callable[..., Grace | Merit]] = {"grace": Grace, "gca": Gca, "merit": Merit}

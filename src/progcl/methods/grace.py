@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance, view
 from progcl.batches import Neighborhoods, Sampled
 from progcl.contrast import InfoNCE
+from progcl.distributed import ALONE, Workers
 from progcl.encoders import ENCODERS, MLP, Projector
 from progcl.graph import Graph, View
 from progcl.schema import EncoderConfig, MethodConfig
@@ -35,6 +36,7 @@ class Parts:
         make_criterion: makes a loss with a miner of its own
         generators: `init` for the parameters, `view1` and `view2` for the views, `anchors` for the nodes of a step
         anchors: nodes contrasted in a step; None for all
+        workers: the processes of the run
         progress: show a bar on long preparations
     """
 
@@ -44,6 +46,7 @@ class Parts:
     make_criterion: MakeCriterion
     generators: dict[str, torch.Generator]
     anchors: int | None = None
+    workers: Workers = ALONE
     progress: bool = False
 
     def encoder(self) -> MLP:
@@ -85,6 +88,8 @@ class Grace(nn.Module):
             self.projector(self.encoder(view(part, *rates, self.parts.generators[name])))
             for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
+        if part.seeds is not None:  # every process has embedded some of them
+            h1, h2 = (self.parts.workers.gather(h) for h in (h1, h2))
         loss: Tensor = self.criterion(h1, h2, self.parts.draw_anchors(), part.seeds)
         return loss
 

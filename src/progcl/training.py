@@ -1,0 +1,217 @@
+"""The state of a run and its steps: one loop, whether over a whole graph, in batches or in several processes."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+from torch_geometric.data import Data
+
+from progcl import checkpoint
+from progcl.batches import Neighborhoods, Sampled
+from progcl.contrast import InfoNCE, Miner
+from progcl.data import fingerprint, held_out, oracle_classes
+from progcl.distributed import ALONE, Workers
+from progcl.errors import InputError
+from progcl.estimators import Oracle
+from progcl.graph import Graph
+from progcl.methods import METHODS, Grace, Merit
+from progcl.methods.grace import Parts
+from progcl.miners import MINERS, ProGCL, ProGCLMix, ProGCLWeight
+from progcl.registry import build, find
+from progcl.schema import Config
+
+GENERATORS = ("init", "view1", "view2", "anchors")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One epoch; `mixture` is there once, at the epoch that fitted it."""
+
+    epoch: int
+    loss: float
+    seconds: float
+    peak_mb: float | None
+    mixture: dict[str, Any] | None = None
+
+
+class Training:
+    """The state of a run: method, optimiser, named random generators, epochs done.
+
+    Attributes:
+        graph: what is trained on, whole or in batches
+        on_step: called with a step's loss and number of nodes
+    """
+
+    def __init__(self, config: Config, data: Data, progress: bool = False, workers: Workers = ALONE) -> None:
+        seed = config.train.seed
+        self.config = config
+        self.data = data
+        self.progress = progress
+        self.workers = workers
+        self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
+        self.graph = self._graph(held_out(data)[0] if config.data.inductive else None)
+        self.checksum = fingerprint(data)
+        self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
+        make = find(METHODS, config.method.name, "method")
+        criterion = partial(make_criterion, config, data)
+        anchors = config.train.anchors
+        self.method = make(
+            Parts(data, config.method, config.encoder, criterion, self.generators, anchors, workers, progress)
+        )
+        self.miner = _mining(self.method)
+        parameters = [each for each in self.method.parameters() if each.requires_grad]
+        self.optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
+        self.loss = self._split_over(workers) if workers.size > 1 else self.method.loss
+        self.records: list[Record] = []
+
+    def run(self, epochs: int) -> Iterator[Record]:
+        """Train until `epochs` epochs are done."""
+        for epoch in range(len(self.records) + 1, epochs + 1):
+            start, known = time.perf_counter(), mixture_facts(self.miner)
+            self.method.set_epoch(epoch)
+            losses = [self._step(part, epoch) for part in self.graph.parts(epoch)]
+            fitted = mixture_facts(self.miner) if known is None else None
+            loss = sum(losses) / len(losses)
+            self.records.append(Record(epoch, loss, time.perf_counter() - start, peak_mb(), fitted))
+            yield self.records[-1]
+
+    def _step(self, part: Graph | Neighborhoods, epoch: int) -> float:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(part)
+        loss.backward()
+        self.optimizer.step()
+        self.method.after_step()
+        if not loss.isfinite():
+            raise InputError(f"the loss of epoch {epoch} is {loss.item()}", "try a smaller --train.lr")
+        self.on_step(loss.item(), self.graph.nodes if part.seeds is None else len(part.seeds))
+        return loss.item()
+
+    def _split_over(self, workers: Workers) -> Callable[[Graph | Neighborhoods], Tensor]:
+        """The loss, with its rows and the gradients' sum split over the processes."""
+        for module in self.method.modules():
+            if isinstance(module, InfoNCE):
+                module.share, module.add_up = workers.part, workers.sum
+        return DistributedDataParallel(_Loss(self.method))
+
+    def embed(self) -> Tensor:
+        """Embeddings of all nodes [N, hidden], also of those that an inductive training did not see."""
+        return self.method.embed(self.whole(), self.progress)
+
+    def whole(self) -> Graph | Sampled:
+        """The graph with all nodes, also those that an inductive training does not see."""
+        return self._graph(None) if self.config.data.inductive else self.graph
+
+    def _graph(self, nodes: Tensor | None) -> Graph | Sampled:
+        """The graph, or the part of it that these nodes make up, whole or in batches."""
+        batch = self.config.batch
+        if batch.size is None:
+            return Graph(self.data if nodes is None else self.data.subgraph(nodes))
+        seed, fixed = derived_seed(self.config.train.seed, "batches"), batch.variant == "paper"
+        return Sampled(
+            self.data, batch.fanouts, batch.size, seed, batch.replace, batch.steps, fixed, nodes, self.workers.part
+        )
+
+    def state(self) -> checkpoint.State:
+        """Everything the rest of the run depends on."""
+        tensors = {f"method.{name}": value for name, value in self.method.state_dict().items()}
+        for index, slots in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
+        tensors |= {f"generator.{name}": made.get_state() for name, made in self.generators.items()}
+        return tensors, {"graph": self.checksum, "records": [asdict(record) for record in self.records]}
+
+    def restore(self, state: checkpoint.State, miner: bool = True) -> None:
+        """Take a state back; without its miner's part, it is the start of a run with another miner."""
+        tensors, values = state
+        if values["graph"] != self.checksum:
+            raise InputError("the checkpoint belongs to another graph", "choose another --out")
+        method = _below("method.", tensors)
+        if not miner:
+            kept = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
+            method = {name: value for name, value in method.items() if ".miner." not in name} | kept
+        self.method.load_state_dict(method)
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, value in _below("optimizer.", tensors).items():
+            index, _, slot = name.partition(".")
+            slots.setdefault(int(index), {})[slot] = value
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
+        for name, value in _below("generator.", tensors).items():
+            self.generators[name].set_state(value)
+        self.records = [Record(**record) for record in values["records"]]
+
+
+class _Loss(torch.nn.Module):
+    """A method whose loss is its call, as DistributedDataParallel wants it.
+
+    It has no buffers: what miners remember is the same in every process, and not to be sent in every step.
+    """
+
+    def __init__(self, method: Grace | Merit) -> None:
+        super().__init__()
+        self.trained = torch.nn.ParameterList(each for each in method.parameters() if each.requires_grad)
+        self.loss = method.loss
+
+    def forward(self, part: Graph | Neighborhoods) -> Tensor:
+        return self.loss(part)
+
+
+def make_criterion(config: Config, data: Data, kind: type[InfoNCE], name: str, mined: bool = True) -> InfoNCE:
+    """A loss of this kind, with a miner of its own, or with none."""
+    miner = make_miner(config, name, data) if mined else None
+    return kind(config.loss.tau, miner, config.loss.block_size, config.loss.memory)
+
+
+def make_miner(config: Config, name: str = "miner", data: Data | None = None) -> Miner:
+    """The configured miner, with those of the options that it has and random numbers by `name`."""
+    own = ":" in config.miner.name  # somebody's class: its defaults are its own
+    options = {**({} if own else asdict(config.miner)), "seed": derived_seed(config.train.seed, name)}
+    options["per_batch"] = config.batch.size is not None and config.batch.variant == "paper"
+    make = find(MINERS, config.miner.name, "miner")
+    if make in (ProGCLWeight, ProGCLMix) and config.miner.estimator == "oracle" and data is not None:
+        options["estimator"] = Oracle(oracle_classes(data))
+    made = build(make, options, config.miner.options)
+    if not isinstance(made, Miner):
+        raise InputError(
+            f"`{config.miner.name}` makes no Miner, but {type(made).__name__}", "derive the class from progcl.Miner"
+        )
+    return made
+
+
+def derived_seed(seed: int, name: str) -> int:
+    """A seed of its own for every named generator."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:7], "big")
+
+
+def mixture_facts(miner: Miner) -> dict[str, Any] | None:
+    """The fitted mixture in plain numbers, true negatives first; None before the fit and for other miners."""
+    if not isinstance(miner, ProGCL) or not miner.fitted.numel():
+        return None
+    return {**miner.estimator.facts(), "range": miner.bounds.tolist()}
+
+
+def peak_mb() -> float | None:
+    """The process's largest resident memory so far, in megabytes, where the system tells it."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
+
+
+def _mining(method: torch.nn.Module) -> Miner:
+    """The first of the method's miners that mines, if there are several."""
+    miners = [module for module in method.modules() if isinstance(module, Miner)]
+    return next((miner for miner in miners if type(miner) is not Miner), miners[0])
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
