@@ -101,6 +101,23 @@ def test_parts_of_a_batch_draw_what_the_whole_draws() -> None:
         torch.testing.assert_close(torch.cat(outs), encoder(together.view(0.4, 0.3, seeded(1))))
 
 
+@pytest.mark.parametrize("data", [DENSE, SPARSE], ids=["dense", "sparse"])
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_process_may_get_no_node_of_a_small_batch(data: Data, replace: bool) -> None:
+    encoder = made(Sage, data)
+    sizes = []
+    for number in range(4):
+        graph = Sampled(data, (2, 2, 2), size=118, seed=0, replace=replace, part=(number, 4))
+        *_, last = graph.parts(1)
+        sizes.append(len(encoder(last.view(0.2, 0.2, seeded()))))
+    assert sorted(sizes) == [0, 0, 1, 1]
+
+
+def test_fewer_than_two_nodes_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 2 nodes"):
+        Sampled(DENSE, (2,), size=50, seed=0, nodes=torch.tensor([3]))
+
+
 def test_epochs_meet_every_node_in_new_or_fixed_batches() -> None:
     shuffled, fixed = (Sampled(DENSE, (2,), size=50, seed=0, fixed=fixed) for fixed in (False, True))
     for graph in (shuffled, fixed):

@@ -275,6 +275,13 @@ def test_a_split_of_ones_own_or_always_the_same() -> None:
     assert all(torch.equal(a, b) for a, b in zip(parts, held_out(csbm(nodes=50, seed=1)), strict=True))
 
 
+def test_a_part_of_a_split_is_refused() -> None:
+    data = csbm(nodes=50)
+    data.train_mask = torch.arange(50) < 20
+    with pytest.raises(InputError, match="only a part of one"):
+        held_out(data)
+
+
 def test_mapped_features_are_written_once_and_recognised(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "x.npy"
     first = load("csbm", mapped=str(path), nodes=100)
@@ -285,8 +292,10 @@ def test_mapped_features_are_written_once_and_recognised(tmp_path: Path) -> None
     plain = load("csbm", nodes=100)
     torch.testing.assert_close(scaled_rows(first), plain.x)
     assert torch.equal(first.edge_index, plain.edge_index)
-    with pytest.raises(InputError, match="other features"):
-        load("csbm", mapped=str(path), nodes=101)
+    for nodes, degree in ((101, 10), (100, 4)):
+        with pytest.raises(InputError, match="other features"):
+            load("csbm", mapped=str(path), nodes=nodes, degree=degree)
+    assert {file.name for file in path.parent.iterdir()} == {"x.npy", "x.npy.json"}
 
 
 def test_a_users_mapped_features(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from progcl.distributed import ALONE, Workers, connect
+from progcl.folders import mark_start, restarted_in
 from two_processes import SHAPES
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
@@ -77,11 +78,22 @@ def worker(launcher: int, out: Path) -> int:
     raise AssertionError("the run did not begin")
 
 
+def test_only_a_restart_of_the_same_job_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    mark_start(tmp_path)
+    assert not restarted_in(tmp_path)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert restarted_in(tmp_path)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "another")
+    assert not restarted_in(tmp_path)
+    assert not restarted_in(tmp_path / "nothing")
+
+
 def test_alone_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     assert connect() == ALONE == Workers(0, 1)
     x = torch.ones(2)
     ALONE.sum(x)
     assert torch.equal(ALONE.gather(x), torch.ones(2))
-    assert ALONE.from_leader(lambda: 5) == 5
+    assert ALONE.from_leader(lambda: 5) == ALONE.one_first(lambda: 5) == 5
     assert ALONE.leads

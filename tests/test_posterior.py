@@ -4,7 +4,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from naive import cosines, infonce, loss, min_max, normalized, p_true, progcl_weights, transposed
+from naive import (
+    cosines,
+    hardest,
+    infonce,
+    loss,
+    min_max,
+    mixed_vectors,
+    normalized,
+    p_true,
+    progcl_weights,
+    transposed,
+)
 from progcl import InfoNCE, InputError, ProGCLMix, ProGCLWeight
 from progcl.miners import ProGCL
 from progcl.mixtures import BetaMixture
@@ -62,6 +73,29 @@ def test_one_mixture_serves_any_batches_after_epoch_e() -> None:
     assert sims.min() - 1e-12 <= miner.bounds[0] < miner.bounds[1] <= sims.fill_diagonal_(-1).max() + 1e-12
 
 
+@pytest.mark.parametrize("per_batch", [False, True])
+def test_mixing_in_a_batch_is_equations_13_to_16(per_batch: bool) -> None:
+    miner = ProGCLMix(start_epoch=E, hardest=7, synthetic=9, per_batch=per_batch)
+    criterion = trained(miner, E)
+    criterion.set_epoch(E + 1)
+    nodes = BATCHES[1]
+    h1, h2 = batch(nodes, E + 1)
+    value = criterion(h1, h2, nodes=nodes).item()
+    assert isinstance(miner.estimator, BetaMixture)
+    then = normalized(cosines(*batch(nodes, E)), *miner.bounds.tolist())
+    p = [[p_true(miner.estimator, each) for each in row] for row in then]
+    order = nodes.argsort().tolist()  # ranks count in the order of the nodes' numbers
+
+    def extras(own: Tensor, other: Tensor, p: list[list[float]], s: list[list[float]]) -> list[list[float]]:
+        lists = [sorted(row, key=lambda k: order.index(k)) for row in hardest(p, s, 7)]
+        return mixed_vectors(own, other, p, lists, miner.pairs.tolist())
+
+    both = [extras(h1, h2, p, then), extras(h2, h1, transposed(p), transposed(then))]
+    ones = [[[1.0] * len(nodes)] * len(nodes)] * 2
+    assert value == pytest.approx(loss(h1, h2, TAU, ones, both), rel=1e-9)
+    assert value != pytest.approx(infonce(h1, h2, TAU), rel=1e-3)
+
+
 def test_algorithm_2_fits_every_batch_and_mines_at_once() -> None:
     miner = ProGCLWeight(start_epoch=E, per_batch=True)
     criterion = trained(miner, E - 1)
@@ -74,6 +108,9 @@ def test_algorithm_2_fits_every_batch_and_mines_at_once() -> None:
     assert len(miner.fits) == len(BATCHES) == len(miner.fits.unique(dim=0))
     with pytest.raises(InputError, match="same batches"):
         criterion(*batch(torch.arange(30), E), nodes=torch.arange(30))
+    beyond = torch.cat([BATCHES[0][:15], torch.arange(N, N + 15)])
+    with pytest.raises(InputError, match="same batches"):
+        criterion(*toy_views(30, D, seed=0), nodes=beyond)
 
 
 @pytest.mark.parametrize("per_batch", [False, True])

@@ -3,11 +3,15 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from progcl.cli import main
+from progcl.data import csbm
+from progcl.errors import ProgclWarning
 from shared import copied
 
 ROOT = Path(__file__).parents[1]
@@ -64,3 +68,15 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     exec(
         code, {"embed_two_views": lambda: (layer(h), layer(h + 0.1)), "optimizer": torch.optim.Adam(layer.parameters())}
     )
+
+
+def test_the_python_of_the_page_on_large_graphs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = csbm(nodes=300)
+    np.save("x.npy", data.x.numpy())
+    np.save("edges.npy", data.edge_index.numpy())
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "large.md").read_text(), flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    with pytest.warns(ProgclWarning, match="no mining"):
+        exec(code.replace('"train.epochs": 20', '"train.epochs": 2'), names)
+    assert names["result"].embeddings.shape == (300, 128)

@@ -14,8 +14,10 @@ import torch
 
 from progcl import Config, InputError, fit, load_config
 from progcl.data import csbm, held_out, load
+from progcl.errors import ProgclWarning
+from progcl.estimators import Oracle
 from progcl.methods import METHODS
-from progcl.miners import MINERS
+from progcl.miners import MINERS, ProGCL
 from progcl.training import Record, Training, derived_seed
 
 SMALL: dict[str, Any] = {
@@ -333,6 +335,33 @@ def test_inductive_training_never_sees_the_other_nodes(size: int | None) -> None
     assert first.score.mean > 60
 
 
+@pytest.mark.parametrize("changes", [{"method__name": "gca"}, {"train__anchors": 50}])
+def test_inductive_training_on_the_whole_subgraph(changes: dict[str, Any]) -> None:
+    result = fit(small(data__inductive=True, probe__nodes="heldout", **changes))
+    assert len(result.embeddings) == 150
+
+
+def test_an_oracle_of_inductive_training_knows_the_nodes_by_their_numbers_there() -> None:
+    config = small(data__inductive=True, probe__nodes="heldout", miner__estimator="oracle")
+    data = csbm(nodes=150)
+    training = Training(config, data)
+    assert isinstance(training.miner, ProGCL)
+    assert isinstance(training.miner.estimator, Oracle)
+    assert torch.equal(training.miner.estimator.classes, data.y[held_out(data)[0]])
+
+
+def test_batches_that_begin_to_mine_after_the_last_epoch_say_so() -> None:
+    with pytest.warns(ProgclWarning, match="collects until the next"):
+        fit(small(**BATCHES, train__epochs=6))
+
+
+def test_a_mixture_for_every_batch_is_reported_as_many() -> None:
+    result = fit(small(**BATCHES, batch__variant="paper"))
+    assert result.mixture is not None
+    facts = {key: result.mixture[key] for key in ("batches", "degenerate batches", "degenerate")}
+    assert facts == {"batches": 4, "degenerate batches": 0, "degenerate": False}
+
+
 def test_batches_of_mapped_features_are_those_of_features_in_memory(tmp_path: Path) -> None:
     config = small(**BATCHES, train__epochs=8)
     mapped = small(**BATCHES, train__epochs=8, data__mapped=str(tmp_path / "x.npy"))
@@ -345,7 +374,9 @@ def test_batches_of_mapped_features_are_those_of_features_in_memory(tmp_path: Pa
     [
         ({"batch.size": 40, "method.name": "gca", "batch.fanouts": [2, 2]}, "needs the whole graph"),
         ({"batch.size": 40, "train.anchors": 20, "batch.fanouts": [2, 2]}, "as a whole"),
-        ({"batch.size": 40}, "3 `batch.fanouts` for 2 `encoder.layers`"),
+        ({"batch.size": 40, "batch.fanouts": [1, 2, 3]}, "3 `batch.fanouts` for 2 `encoder.layers`"),
+        ({"batch.size": 40, "batch.variant": "paper", "batch.steps": 2}, "leave out nodes"),
+        ({"data.inductive": True, "method.name": "merit", "probe.protocol": "none"}, "whole graph"),
         ({"batch.size": 40, "batch.fanouts": "many"}, r"as in \"\[10, 10, 25\]\""),
         ({"batch.size": 1, "batch.fanouts": [2, 2]}, "batch.size"),
         ({"batch.size": 40, "batch.fanouts": [2, 0]}, "batch.fanouts"),

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch.nn.functional import embedding_bag
 from torch_geometric.data import Data
 
 from progcl.encoders import MLP
+from progcl.errors import InputError
 from progcl.graph import Sparse, Step, sparse_or_dense
 from progcl.hashing import CHANCES, hashed
 from progcl.progress import bar
@@ -46,9 +48,8 @@ class Features:
         return self.x[nodes] if self.scale is None else self.x[nodes] * self.scale[nodes, None]
 
     def transform(self, nodes: Tensor, weight: Tensor) -> Tensor:
-        """X[nodes] W."""
-        if isinstance(self.x, Tensor):
-            return self.rows(nodes) @ weight
+        """X[nodes] W of sparse rows."""
+        assert isinstance(self.x, Sparse)
         matrix = self.x.matrix
         first, counts = matrix.crow_indices()[nodes], matrix.crow_indices().diff()[nodes]
         place = ranges(first, counts)
@@ -96,6 +97,8 @@ class Sampled:
         self.fixed = fixed
         self.part = part
         whole = len(self.all_seeds) // size + (len(self.all_seeds) % size > 1)  # one node alone has no negatives
+        if not whole:
+            raise InputError(f"a contrast needs at least 2 nodes to train on (got {len(self.all_seeds)})")
         self.steps = min(whole, steps or whole)
 
     def parts(self, epoch: int) -> Iterator[Neighborhoods]:
@@ -124,7 +127,8 @@ class Sampled:
                 for nodes in chunks:
                     batch = self.sampler.neighborhood(nodes)
                     before = None if x is None else x[batch.n_id]
-                    out = encoder.layer(number, _Step(self, batch.n_id, batch.hops[0], before))
+                    rows = None if x is not None or self.features.sparse else self.features.rows(nodes)
+                    out = encoder.layer(number, _Step(self, batch.n_id, batch.hops[0], before, rows))
                     made = out.new_empty(self.nodes, out.size(1)) if made is None else made
                     made[nodes] = out
                     done.update(len(nodes))
@@ -146,6 +150,12 @@ class Neighborhoods:
     graph: Sampled
     batch: Batch
     seeds: Tensor
+
+    @cached_property
+    def rows(self) -> Tensor | None:
+        """Features of the first layer's nodes, for both views; None for sparse ones."""
+        features = self.graph.features
+        return None if features.sparse else features.rows(self.batch.n_id[: self.batch.hops[0].targets])
 
     def view(self, edge_rate: float, column_rate: float | Tensor, generator: torch.Generator) -> BatchView:
         """What chance leaves of drawn edges and feature columns."""
@@ -173,12 +183,14 @@ class BatchView:
         """What layer `number` sees."""
         batch = self.part.batch
         kept = None if self.kept is None else self.kept[number]
-        return _Step(self.part.graph, batch.n_id, batch.hops[number], x, kept, self.kept_columns, self.share)
+        rows = self.part.rows if x is None else None
+        return _Step(self.part.graph, batch.n_id, batch.hops[number], x, rows, kept, self.kept_columns, self.share)
 
 
 class _Step:
-    """The first `hop.targets` nodes of `n_id` with drawn neighbours; x is that of the hop's sources.
+    """The first `hop.targets` nodes of `n_id` with drawn neighbours.
 
+    x is what the layer before made of the hop's sources; there being none, the targets' features are `rows`, or sparse.
     GCN's normalisation is the whole graph's, with drawn neighbours standing for all: what a layer gives is right on
     average. The mean is that of the drawn neighbours, as GraphSAGE has it.
     """
@@ -189,12 +201,14 @@ class _Step:
         n_id: Tensor,
         hop: Hop,
         x: Tensor | None,
+        rows: Tensor | None,
         kept: Tensor | None = None,
         kept_columns: Tensor | None = None,
         share: float = 1,
     ) -> None:
         self.features, self.degree, self.n_id, self.hop, self.x = graph.features, graph.sampler.degree, n_id, hop, x
-        self.kept_columns = kept_columns
+        self.rows = rows if x is None else x[: hop.targets]
+        self.kept_columns = kept_columns if x is None else None
         self.share = share
         self.counts, self.index, self.starts = hop.starts.diff(), hop.index.long(), hop.starts
         if kept is not None:
@@ -203,21 +217,21 @@ class _Step:
 
     def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
         share, own = self._mean() if mean else self._symmetric()
-        targets = self.hop.targets
-        if self.x is not None:
-            return (bags(self.x, self.index, self.starts, share) + own * self.x[:targets]) @ weight
         weight = self._seen(weight)
-        if self.features.sparse:
+        if self.rows is None:
             x = self.features.transform(self.n_id[: self.hop.sources], weight)
-            return bags(x, self.index, self.starts, share) + own * x[:targets]
-        summed = self.features.summed(self.n_id[self.index], self.starts, share)
-        return (summed + own * self.features.rows(self.n_id[:targets])) @ weight
+            return bags(x, self.index, self.starts, share) + own * x[: self.hop.targets]
+        if self.x is None:
+            summed = self.features.summed(self.n_id[self.index], self.starts, share)
+        else:
+            summed = bags(self.x, self.index, self.starts, share)
+        return summed.addcmul_(self.rows, own) @ weight
 
     def own(self, weight: Tensor) -> Tensor:
-        targets = self.hop.targets
-        if self.x is not None:
-            return self.x[:targets] @ weight
-        return self.features.transform(self.n_id[:targets], self._seen(weight))
+        weight = self._seen(weight)
+        if self.rows is None:
+            return self.features.transform(self.n_id[: self.hop.targets], weight)
+        return self.rows @ weight
 
     def _seen(self, weight: Tensor) -> Tensor:
         """A dropped column of X is a dropped row of W."""

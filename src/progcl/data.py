@@ -139,6 +139,9 @@ def held_out(data: Data) -> tuple[Tensor, Tensor, Tensor]:
     if all(mask is not None and mask.dim() == 1 for mask in masks):
         train, validation, test = (mask.nonzero().flatten() for mask in masks)
         return train, validation, test
+    if masks[0] is not None:
+        message = "the data has several splits of its own, or only a part of one"
+        raise InputError(message, "give train_mask, val_mask and test_mask one column each, or none of them")
     nodes = int(data.num_nodes)
     order = torch.randperm(nodes, generator=torch.Generator().manual_seed(nodes))
     train, validation, test = (part.sort().values for part in order.tensor_split((nodes * 3 // 5, nodes * 4 // 5)))
@@ -218,7 +221,8 @@ def csbm(
     if mapped is None:
         x = torch.randn(nodes, features, generator=generator).add_(means[labels])
         return Data(x=x, edge_index=edges, y=labels)
-    settings = {"nodes": nodes, "classes": classes, "features": features, "signal": signal, "seed": seed}
+    settings = {"nodes": nodes, "classes": classes, "degree": degree, "homophily": homophily, "features": features}
+    settings |= {"signal": signal, "seed": seed}
     rows = (torch.randn(len(part), features, generator=generator).add_(means[part]) for part in labels.split(CHUNK))
     x = _written_rows(Path(mapped), (nodes, features), rows, settings)
     return Data(x=x, edge_index=edges, y=labels, mapped=True)
@@ -229,14 +233,15 @@ def _written_rows(path: Path, shape: tuple[int, int], rows: Iterable[Tensor], se
     note = path.with_name(f"{path.name}.json")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        note.unlink(missing_ok=True)
-        file = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        file = np.lib.format.open_memmap(unfinished, "w+", np.float32, shape)
         start = 0
         for part in rows:
             file[start : start + len(part)] = part.numpy()
             start += len(part)
         file.flush()
         note.write_text(json.dumps(settings))
+        unfinished.replace(path)  # a reader sees all of it, or none
     if not note.exists() or json.loads(note.read_text()) != settings:
         raise InputError(f"`{path}` holds other features", "remove it, or name another file as --data.mapped")
     return _mapped_rows(np.load(path, mmap_mode="r"))

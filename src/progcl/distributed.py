@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -50,6 +51,14 @@ class Workers:
         rows: Tensor = _Gather.apply(own, self)  # type: ignore[no-untyped-call]
         return rows
 
+    def one_first(self, make: Callable[[], Value]) -> Value:
+        """What `make` gives, called in one process of every machine before the others: it may write files."""
+        first = self.size == 1 or os.environ.get("LOCAL_RANK", "0") == "0"
+        value = make() if first else None
+        if self.size > 1:
+            dist.barrier()
+        return value if first and value is not None else make()
+
     def from_leader(self, make: Callable[[], Value]) -> Value:
         """What `make` gives in the leading process, in every process."""
         if self.size == 1:
@@ -74,6 +83,12 @@ def connect() -> Workers:
         fresh = dist.PrefixStore(f"attempt-{restarts()}", store)  # type: ignore[attr-defined]
         dist.init_process_group("gloo", store=fresh, rank=rank, world_size=size, timeout=PATIENCE)
     return Workers(dist.get_rank(), dist.get_world_size())
+
+
+def job() -> str:
+    """What tells torchrun's job from others, and stays when it starts its processes again."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return f"{platform.node()}, process {os.getppid()}" if name == "none" else name
 
 
 def restarts() -> int:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from progcl.config import load_config, to_dict
+from progcl.distributed import job, restarts
 from progcl.errors import InputError
 from progcl.schema import Config
 
+JOB = "job.txt"
 FILES = {
+    JOB,
     *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "mixture.svg", "result.json"),
     *("first-stage.safetensors", "comparison.json", "compare"),
 }
@@ -29,6 +33,18 @@ def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> Non
     elif "config.yaml" in found and not force:
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{folder}` holds a run already", hint)
+
+
+def mark_start(folder: Path) -> None:
+    """Note which job of torchrun has begun the run."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / JOB).write_text(job())
+
+
+def restarted_in(folder: Path) -> bool:
+    """Whether torchrun has started this process again, and the folder holds what its job has begun."""
+    return restarts() > 0 and (folder / JOB).exists() and (folder / JOB).read_text() == job()
 
 
 def clear_folder(folder: Path) -> None:

@@ -24,7 +24,10 @@ class OgbnArxiv(InMemoryDataset):  # type: ignore[misc]
     """
 
     url = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
-    raw_file_names = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz")
+    raw_file_names = (
+        *("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz"),
+        *(f"../split/time/{name}.csv.gz" for name in ("train", "valid", "test")),
+    )
     processed_file_names = "data.pt"
 
     def __init__(self, root: str) -> None:

@@ -219,14 +219,15 @@ class BatchConfig:
 
     Args:
         size: nodes that a step contrasts with each other; null is the whole graph in one step
-        fanouts: neighbours drawn for them, and for those drawn, ...: one number for each layer of the encoder
+        fanouts: neighbours drawn for them, and for those drawn, ...: one number for each layer of the encoder; null is
+            10, 10 and 25, as many as there are layers
         replace: draw neighbours with replacement, as the paper does
         steps: batches of an epoch; null is as many as meet every node
         variant: snapshot shuffles and fits one mixture to all; paper fits one to each of the same batches (Algorithm 2)
     """
 
     size: int | None = None
-    fanouts: list[int] = field(default_factory=lambda: [10, 10, 25])
+    fanouts: list[int] | None = None
     replace: bool = True
     steps: int | None = None
     variant: Literal["snapshot", "paper"] = "snapshot"
@@ -236,8 +237,11 @@ class BatchConfig:
             in_range("batch.size", self.size, 2, hint="the paper uses 256")
         if self.steps is not None:
             in_range("batch.steps", self.steps, 1)
-        for fanout in self.fanouts:
+        for fanout in self.fanouts or ():
             in_range("batch.fanouts", fanout, 1, hint="the paper uses [10, 10, 25]")
+        if self.steps is not None and self.variant == "paper":
+            hint = "set --batch.steps null, or --batch.variant snapshot"
+            raise InputError("with the same batches in every epoch, `batch.steps` would leave out nodes for good", hint)
 
 
 @dataclass(frozen=True)
@@ -295,6 +299,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.data.inductive and self.probe.nodes != "heldout" and self.probe.protocol != "none":
             raise InputError("inductive training is probed on held-out nodes", "set --probe.nodes heldout")
+        if self.data.inductive and self.method.name == "merit":
+            raise InputError("method `merit` diffuses over the whole graph", "set --data.inductive false")
         if self.batch.size is None:
             return
         if self.method.name in ("gca", "merit"):
@@ -302,6 +308,11 @@ class Config:
             raise InputError(f"method `{self.method.name}` needs the whole graph in a step", hint)
         if self.train.anchors is not None:
             raise InputError("a batch is contrasted as a whole", "set --train.anchors null, or --batch.size null")
-        if len(self.batch.fanouts) != self.encoder.layers:
-            numbers = f"{len(self.batch.fanouts)} `batch.fanouts` for {self.encoder.layers} `encoder.layers`"
-            raise InputError(f"{numbers}: every layer needs one")
+        if len(self.fanouts) != self.encoder.layers:
+            numbers = f"{len(self.fanouts)} `batch.fanouts` for {self.encoder.layers} `encoder.layers`"
+            raise InputError(f"{numbers}: every layer needs one", 'for example --batch.fanouts "[10, 10, 25]"')
+
+    @property
+    def fanouts(self) -> list[int]:
+        """Neighbours to draw for each layer."""
+        return [10, 10, 25][: self.encoder.layers] if self.batch.fanouts is None else self.batch.fanouts

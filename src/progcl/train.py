@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -20,10 +21,10 @@ from progcl import checkpoint
 from progcl.batches import Sampled
 from progcl.config import to_dict, to_yaml
 from progcl.data import OWN, checked, load
-from progcl.distributed import connect, restarts
+from progcl.distributed import connect
 from progcl.errors import InputError, ProgclWarning
 from progcl.figures import draw_mixture
-from progcl.folders import check_folder, clear_folder
+from progcl.folders import check_folder, clear_folder, mark_start, restarted_in
 from progcl.miners import ProGCL
 from progcl.probe import Score, make_splits, probe, require_labels
 from progcl.progress import bar
@@ -73,7 +74,7 @@ def fit(
     """Train, embed all nodes, probe.
 
     Started by torchrun in several processes, it splits every batch, or the rows of the whole graph's loss, over them;
-    the first process writes the folder and probes.
+    the first process embeds, probes and writes the folder, the others return no embeddings.
 
     Args:
         config: what to do; `load_config("photo", {"train.epochs": 500})` makes one
@@ -89,27 +90,29 @@ def fit(
     """
     if data is not None:
         data = checked(data)
-        config = replace(config, data=DataConfig(name=OWN, inductive=config.data.inductive))
+        config = replace(config, data=DataConfig(name=OWN, normalize=False, inductive=config.data.inductive))
     workers = connect()
-    resume = resume or restarts() > 0
     folder = Path(out) if out and workers.leads else None
+    resume = resume or (folder is not None and restarted_in(folder))
     progress = progress and workers.leads
     if folder:
         check_folder(folder, config, resume, force)
     if data is None:
-        data = load(config.data.name, data_root, config.data.normalize, **config.data.options())
+        how = config.data
+        data = workers.one_first(lambda: load(how.name, data_root, how.normalize, **how.options()))
     training = Training(config, data, progress, workers)
     if workers.leads:
         _foresee(training, config)
     if folder and not resume:
         clear_folder(folder)
+        mark_start(folder)
     _start(training, config, folder, first_stage)
     if folder and progress:
         print(f"run folder: {folder}", file=sys.stderr)
     for record in _epochs(training, config, progress):
         if folder:
             _keep(folder, training, record, config)
-        if first_stage and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
+        if first_stage and workers.leads and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
             checkpoint.save(first_stage, training.state())
         if on_epoch:
             on_epoch(record)
@@ -145,19 +148,26 @@ def _foresee(training: Training, config: Config) -> None:
     if config.miner.estimator == "oracle" and isinstance(training.miner, ProGCL):
         warnings.warn("miner.estimator `oracle` trains with labels: for analysis only", ProgclWarning, stacklevel=3)
     start = getattr(training.miner, "start_epoch", 0)
-    if start > config.train.epochs:
-        message = f"no mining: miner.start_epoch is {start}, the last epoch {config.train.epochs}"
+    collects = config.batch.size is not None and not getattr(training.miner, "per_batch", True)
+    if start + collects > config.train.epochs:
+        after = " and collects until the next" if collects else ""
+        message = f"no mining: miner.start_epoch is {start}{after}, the last epoch {config.train.epochs}"
         warnings.warn(message, ProgclWarning, stacklevel=3)
 
 
 def _start(training: Training, config: Config, folder: Path | None, first_stage: Path | None) -> None:
     """Restore the newest state there is, and bring configuration and log to it."""
-    here = folder / "checkpoint.safetensors" if folder else None
-    state = training.workers.from_leader(lambda: checkpoint.load(here) if here and here.exists() else None)
-    if state:
-        training.restore(state)
-    elif first_stage and first_stage.exists():
-        training.restore(checkpoint.load(first_stage), miner=False)
+
+    def newest() -> tuple[checkpoint.State, bool] | None:
+        own = folder / "checkpoint.safetensors" if folder else None
+        for path in (own, first_stage):
+            if path and path.exists():
+                return checkpoint.load(path), path == own
+        return None
+
+    found = training.workers.from_leader(newest)
+    if found:
+        training.restore(found[0], miner=found[1])
     done = len(training.records)
     if done > config.train.epochs:
         raise InputError(f"the run has {done} epochs already", "set --train.epochs to at least that")
@@ -181,7 +191,7 @@ def _line(record: Record) -> str:
 
 def _finish(training: Training, config: Config, folder: Path | None, progress: bool) -> Result:
     """Embed, probe, and write what the run gives."""
-    embeddings = training.embed()
+    embeddings = training.embed() if training.workers.leads else torch.empty(0, config.encoder.hidden)
     if folder:
         checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy())
     start = time.perf_counter()
@@ -196,7 +206,7 @@ def _finish(training: Training, config: Config, folder: Path | None, progress: b
     result = Result(config, embeddings, losses, score, mixture_facts(training.miner), seconds)
     if folder:
         checkpoint.write_text(folder / "result.json", result.to_json())
-        if isinstance(miner := training.miner, ProGCL) and miner.active:
-            labels = training.data if score else None
+        if isinstance(miner := training.miner, ProGCL) and miner.active and not miner.per_batch:
+            labels = training.seen if score else None
             checkpoint.replace(folder / "mixture.svg", lambda part: draw_mixture(miner, labels, part))
     return result

@@ -48,6 +48,7 @@ class Training:
 
     Attributes:
         graph: what is trained on, whole or in batches
+        seen: the same as data, with the nodes' numbers that training has for them
         on_step: called with a step's loss and number of nodes
     """
 
@@ -58,14 +59,16 @@ class Training:
         self.progress = progress
         self.workers = workers
         self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
-        self.graph = self._graph(held_out(data)[0] if config.data.inductive else None)
+        nodes = held_out(data)[0] if config.data.inductive else None
+        self.seen = data if nodes is None or config.batch.size else data.subgraph(nodes)
+        self.graph = self._graph(self.seen, nodes)
         self.checksum = fingerprint(data)
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
         make = find(METHODS, config.method.name, "method")
-        criterion = partial(make_criterion, config, data)
+        criterion = partial(make_criterion, config, self.seen)
         anchors = config.train.anchors
         self.method = make(
-            Parts(data, config.method, config.encoder, criterion, self.generators, anchors, workers, progress)
+            Parts(self.seen, config.method, config.encoder, criterion, self.generators, anchors, workers, progress)
         )
         self.miner = _mining(self.method)
         parameters = [each for each in self.method.parameters() if each.requires_grad]
@@ -108,16 +111,16 @@ class Training:
 
     def whole(self) -> Graph | Sampled:
         """The graph with all nodes, also those that an inductive training does not see."""
-        return self._graph(None) if self.config.data.inductive else self.graph
+        return self._graph(self.data) if self.config.data.inductive else self.graph
 
-    def _graph(self, nodes: Tensor | None) -> Graph | Sampled:
-        """The graph, or the part of it that these nodes make up, whole or in batches."""
+    def _graph(self, data: Data, nodes: Tensor | None = None) -> Graph | Sampled:
+        """A graph, whole, or in batches of `nodes` that see no others."""
         batch = self.config.batch
         if batch.size is None:
-            return Graph(self.data if nodes is None else self.data.subgraph(nodes))
+            return Graph(data)
         seed, fixed = derived_seed(self.config.train.seed, "batches"), batch.variant == "paper"
         return Sampled(
-            self.data, batch.fanouts, batch.size, seed, batch.replace, batch.steps, fixed, nodes, self.workers.part
+            data, self.config.fanouts, batch.size, seed, batch.replace, batch.steps, fixed, nodes, self.workers.part
         )
 
     def state(self) -> checkpoint.State:
@@ -191,9 +194,17 @@ def derived_seed(seed: int, name: str) -> int:
 
 
 def mixture_facts(miner: Miner) -> dict[str, Any] | None:
-    """The fitted mixture in plain numbers, true negatives first; None before the fit and for other miners."""
+    """The fitted mixture in plain numbers, true negatives first; None before the fit and for other miners.
+
+    Of a mixture for every batch, how many there are.
+    """
     if not isinstance(miner, ProGCL) or not miner.fitted.numel():
         return None
+    if miner.per_batch and len(miner.fits):
+        degenerate = int((miner.fits[:, -1] > 0).sum())
+        spread = [miner.ranges[:, 0].min().item(), miner.ranges[:, 1].max().item()]
+        facts = {"batches": len(miner.fits), "degenerate batches": degenerate}
+        return {**facts, "degenerate": degenerate == len(miner.fits), "range": spread}
     return {**miner.estimator.facts(), "range": miner.bounds.tolist()}
 
 

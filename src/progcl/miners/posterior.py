@@ -115,10 +115,11 @@ class ProGCL(Seeded):
             raise InputError(f"the mixture was fitted on embeddings {then}, the loss is called with {now}")
         self.anchors = anchors
         self.present = self.snapshot if anchors is None else self.snapshot[:, anchors]
+        self.ready()
 
     def prepare_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
         """Collect the snapshot, fit when it is complete, and take the batch's part of it."""
-        self.remind(self.start_epoch)
+        self.remind(max(1, self.start_epoch))
         epoch = self.epoch or 0
         if epoch < self.start_epoch:
             return
@@ -130,6 +131,10 @@ class ProGCL(Seeded):
             self._remember(z1, z2, nodes, epoch)
         if self.active:
             self.anchors, self.present = nodes, self.snapshot[:, nodes]
+            self.ready()
+
+    def ready(self) -> None:
+        """What else a step needs, once its part of the snapshot is taken."""
 
     def normalize(self, sim: Tensor) -> Tensor:
         """Cosines to [0, 1]."""
@@ -217,16 +222,18 @@ class ProGCL(Seeded):
 
     def _turn_to_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
         """Take up what was fitted to a batch, or fit if it is new."""
-        known = self.met[nodes[nodes < len(self.met)]]
+        known = torch.full_like(nodes, NEVER)
+        inside = nodes < len(self.met)
+        known[inside] = self.met[nodes[inside]]
         number = len(self.fits)
-        if not known.numel() or bool((known == NEVER).all()):
+        if bool((known == NEVER).all()):
             self._remember(z1, z2, nodes, number)
             self._fit(z1, z2)
             self.fits = torch.cat([self.fits.view(number, -1), self.fitted[None]] if number else [self.fitted[None]])
             self.ranges = torch.cat([self.ranges, self.bounds[None]])
             return
         number = int(known[0])
-        if not bool((self.met[nodes] == number).all()):
+        if not bool((known == number).all()):
             hint = "keep batches and their order, or leave per_batch off"
             raise InputError("a mixture for every batch needs the same batches in every epoch", hint)
         self.fitted, self.bounds = self.fits[number].clone(), self.ranges[number].clone()

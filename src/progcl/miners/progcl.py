@@ -83,17 +83,14 @@ class ProGCLMix(ProGCL):
         self.lists: tuple[Tensor, ...] = ()
         self.ranked: object = None
 
-    def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
-        """Fit and rank once (for a step's anchors: anew), then draw this step's pairs of ranks."""
-        super().prepare(z1, z2, anchors)
-        if not self.active:
-            return
+    def ready(self) -> None:
+        """Rank once (for a step's anchors: anew), then draw this step's pairs of ranks."""
         if self.ranked is None or self.ranked is not self.key:
             views = (0,) if self.released else (0, 1)
             room = len(views) * self.count * self.present.size(1) * self._narrow.itemsize <= self.memory
             self.lists = tuple(self._rank(view) for view in views) if room else ()
             self.ranked = self.key
-        self.pairs = self._draw_pairs(self.count).to(z1.device)
+        self.pairs = self._draw_pairs(self.count).to(self.present.device)
 
     @property
     def count(self) -> int:

@@ -1,0 +1,93 @@
+"""Graphs of Reddit's size and of a million nodes: steps per second and peak memory, each in a process of its own.
+
+    python benchmarks/large_graphs.py [FOLDER]     the folder takes the mapped features, 1.1 GB
+
+Random graphs (csbm) with features in a mapped file; preset `reddit-fast`'s encoder, batches and fan-outs. Writes
+benchmarks/results/large_graphs.json.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from progcl.benchmarks.measure import table, write
+from progcl.config import load_config
+from progcl.data import load
+from progcl.training import Training
+
+RESULTS = Path(__file__).parent / "results"
+SHAPE = {"data.inductive": False, "data.normalize": True, "probe.nodes": "all", "miner.start_epoch": 2}
+GRAPHS: dict[str, dict[str, Any]] = {
+    "Reddit's size": {
+        "data.nodes": 232_965,
+        "data.degree": 99.6,
+        "data.features": 602,
+        "data.classes": 41,
+        "batch.steps": 50,
+        "train.epochs": 4,
+    },
+    "a million nodes": {
+        "data.nodes": 1_000_000,
+        "data.degree": 20.0,
+        "data.features": 128,
+        "data.classes": 40,
+        "batch.steps": 50,
+        "train.epochs": 2,
+        "miner.start_epoch": 1,
+    },
+}
+
+
+def main() -> None:
+    """Measure every graph, and print the table."""
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(measured(sys.argv[2], Path(sys.argv[3]))))
+        return
+    results = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(sys.argv[1] if len(sys.argv) > 1 else scratch)
+        for name in GRAPHS:
+            command = [sys.executable, __file__, "--one", name, str(folder)]
+            line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            results[name] = json.loads(line)
+    write(RESULTS, "large_graphs", {"preset": "reddit-fast", **SHAPE, "graphs": GRAPHS}, results)
+    head = ["", *next(iter(results.values()))]
+    print(table(head, [[name, *(f"{value:,}" for value in facts.values())] for name, facts in results.items()]))
+
+
+def measured(name: str, folder: Path) -> dict[str, float]:
+    """Train some steps past the fit of the mixture, then embed all nodes."""
+    features = folder / f"{name.replace(' ', '-')}.npy"
+    own = {"data.name": "csbm", "data.mapped": str(features), "probe.protocol": "none"}
+    config = load_config("reddit-fast", {**SHAPE, **own, **GRAPHS[name]})
+    load("csbm", normalize=False, **config.data.options())  # writes the features
+    start = time.perf_counter()
+    data = load("csbm", normalize=config.data.normalize, **config.data.options())
+    training = Training(config, data, progress=True)
+    loaded = time.perf_counter() - start
+    records = list(training.run(config.train.epochs))
+    start = time.perf_counter()
+    embeddings = training.embed()
+    embedded = time.perf_counter() - start
+    assert embeddings.isfinite().all()
+    assert config.batch.steps is not None
+    return {
+        "nodes": int(data.num_nodes),
+        "directed edges": data.edge_index.size(1),
+        "s to load": round(loaded, 1),
+        "steps": config.batch.steps * len(records),
+        "steps/s": round(config.batch.steps / records[-1].seconds, 2),
+        "s to embed all": round(embedded, 1),
+        "peak RSS, MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+
+
+if __name__ == "__main__":
+    main()

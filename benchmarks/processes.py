@@ -1,0 +1,66 @@
+"""The exact loss of a whole graph in two processes against one, a thread each, by turns in one run.
+
+    torchrun --nproc-per-node 2 benchmarks/processes.py [NODES]
+
+34,493 nodes of 128 dimensions, Coauthor-Physics's number, if not told otherwise. Takes some minutes, and writes
+benchmarks/results/processes.json.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from tqdm import tqdm
+
+from progcl import InfoNCE, ProGCLWeight
+from progcl.benchmarks.measure import table, write
+from progcl.contrast import Miner
+from progcl.distributed import connect
+from progcl.testing import toy_views
+
+RESULTS = Path(__file__).parent / "results"
+REPEATS, WIDTH = 2, 128
+
+
+def main() -> None:
+    """In every round, the first process works alone while the other waits, then both share the work."""
+    torch.set_num_threads(1)
+    workers = connect()
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 34_493
+    views = toy_views(nodes, WIDTH, seed=0, dtype=torch.float32)
+    results = {}
+    with tqdm(total=2 * REPEATS, unit="round", disable=not workers.leads) as progress:
+        for name, miner in {"none": Miner(), "progcl-weight, after E": ProGCLWeight(start_epoch=1, samples=10)}.items():
+            criterion = InfoNCE(0.4, miner)
+            criterion.set_epoch(1)
+            criterion.miner.prepare(*(torch.nn.functional.normalize(view.detach(), dim=1) for view in views))
+            seconds: dict[int, list[float]] = {1: [], workers.size: []}
+            for _ in range(REPEATS):
+                for size, taken in seconds.items():
+                    together = size > 1
+                    criterion.share = workers.part if together else (0, 1)
+                    criterion.add_up = workers.sum if together else None
+                    dist.barrier()
+                    start = time.perf_counter()
+                    if together or workers.leads:
+                        torch.autograd.grad(criterion(*views), views)
+                    dist.barrier()
+                    taken.append(time.perf_counter() - start)
+                progress.update()
+            alone, shared = (statistics.median(taken) for taken in seconds.values())
+            results[name] = {"s alone": alone, "s shared": shared, "times as fast": alone / shared}
+    if workers.leads:
+        settings = {"nodes": nodes, "width": WIDTH, "processes": workers.size, "threads each": 1, "repeats": REPEATS}
+        write(RESULTS, "processes", settings, results)
+        head = [f"{nodes} nodes, {workers.size} processes", *next(iter(results.values()))]
+        print(table(head, [[name, *(f"{value:.2f}" for value in facts.values())] for name, facts in results.items()]))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
