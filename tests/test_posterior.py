@@ -88,7 +88,7 @@ def test_mixing_in_a_batch_is_equations_13_to_16(per_batch: bool) -> None:
 
     def extras(own: Tensor, other: Tensor, p: list[list[float]], s: list[list[float]]) -> list[list[float]]:
         lists = [sorted(row, key=lambda k: order.index(k)) for row in hardest(p, s, 7)]
-        return mixed_vectors(own, other, p, lists, miner.pairs.tolist())
+        return mixed_vectors(own, torch.nn.functional.normalize(other, dim=1), p, lists, miner.pairs.tolist())
 
     both = [extras(h1, h2, p, then), extras(h2, h1, transposed(p), transposed(then))]
     ones = [[[1.0] * len(nodes)] * len(nodes)] * 2
