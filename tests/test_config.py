@@ -20,8 +20,8 @@ from progcl.training import Training, make_miner
 def test_every_preset_loads_and_builds(name: str) -> None:
     config = load_config(name)
     assert config.data.name in (*PUBLISHED, "digits", "csbm")
-    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    Training(config, Data(x=torch.rand(3, 5), edge_index=edges))
+    edges = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
+    Training(config, Data(x=torch.rand(5, 5), edge_index=edges))
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -79,4 +79,4 @@ def test_the_python_of_the_page_on_large_graphs_runs(tmp_path: Path, monkeypatch
     names: dict[str, Any] = {}
     with pytest.warns(ProgclWarning, match="no mining"):
         exec(code.replace('"train.epochs": 20', '"train.epochs": 2'), names)
-    assert names["result"].embeddings.shape == (300, 128)
+    assert names["result"].embeddings.shape == (300, 64)

@@ -112,7 +112,9 @@ class Sampled:
             seeds = self.all_seeds[order[number * self.size : (number + 1) * self.size]].sort().values
             own = seeds[len(seeds) * part // parts : len(seeds) * (part + 1) // parts]
             batch = self.sampler.sample(own, torch.Generator().manual_seed(int(keys[number])))
-            return Neighborhoods(self, batch, seeds)
+            made = Neighborhoods(self, batch, seeds)
+            made.rows  # noqa: B018 (read now, while others are computed with)
+            return made
 
         yield from ahead(draw, self.steps)
 
