@@ -48,6 +48,7 @@ ORDER = [  # a module may import those before it
     "probe",
     "figures",
     "checkpoint",
+    "export",
     "folders",
     "training",
     "train",

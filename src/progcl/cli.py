@@ -27,6 +27,8 @@ EPILOG = """examples:
   progcl train photo --miner.name progcl-mix      a preset with one option changed
   progcl train photo --out runs/a --resume        go on after a crash
   progcl eval runs/a --protocol bgrl              probe again, by another protocol
+  progcl neighbors runs/a 17                      nodes most similar to node 17
+  progcl export runs/a --format word2vec          embeddings for another tool
   torchrun --nproc-per-node 2 -m progcl train physics --out runs/p     in two processes, or on many machines
   progcl bench loss                               time and memory against dense autograd
   progcl ls presets"""
@@ -141,25 +143,52 @@ def _eval_arguments(parser: ArgumentParser) -> None:
 
 
 def _eval(options: dict[str, Any]) -> None:
+    from progcl.export import embeddings_of
+
     run = Path(options["run"])
-    if not (run / "result.json").exists():
-        hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
-        raise InputError(f"`{run}` holds no finished run", hint)
+    found = embeddings_of(run)
     changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
     config = load_config(str(run / "config.yaml"), changes)
     if config.probe.protocol == "none":
         raise InputError("`none` is no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
     import torch
 
-    from progcl.checkpoint import load_embeddings
     from progcl.compare import label, table
     from progcl.data import load
     from progcl.probe import probe
 
-    embeddings = torch.from_numpy(load_embeddings(run / "embeddings.npz"))
+    embeddings = torch.from_numpy(found)
     data = load(config.data.name, options.get("data_root"), config.data.normalize, **config.data.options())
     mixture = json.loads((run / "result.json").read_text())["mixture"]
     print(table({label(config, mixture): probe(embeddings, data, **config.probe.options(), progress=True)}))
+
+
+def _neighbors_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=str, help="folder of a finished run")
+    parser.add_argument("node", type=int, help="number of a node, from 0")
+    parser.add_argument("--number", type=int, default=10, help="how many neighbours to print")
+
+
+def _neighbors(options: dict[str, Any]) -> None:
+    from progcl.export import embeddings_of, nearest
+
+    print("node\tcosine")
+    for node, cosine in nearest(embeddings_of(Path(options["run"])), options["node"], options.get("number", 10)):
+        print(f"{node}\t{cosine:.4f}")
+
+
+def _export_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=str, help="folder of a finished run")
+    parser.add_argument("--format", type=str, default="npz", help="npz, parquet, word2vec or tensorboard")
+    parser.add_argument("--out", type=str, help="file (tensorboard: folder) to write; beside the run if not given")
+    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+
+
+def _export(options: dict[str, Any]) -> None:
+    from progcl.export import export
+
+    out = Path(options["out"]) if options.get("out") else None
+    print(export(Path(options["run"]), options.get("format", "npz"), out, options.get("force", False)))
 
 
 def _bench_arguments(parser: ArgumentParser) -> None:
@@ -265,6 +294,8 @@ def _summary(documented: object) -> str:
 COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[ArgumentParser], None]]] = {
     "train": (_train, "Train on a graph, embed its nodes and probe the embedding.", _train_arguments),
     "eval": (_eval, "Probe the embedding of a finished run again.", _eval_arguments),
+    "neighbors": (_neighbors, "Print the nodes most similar to one, by the embedding of a run.", _neighbors_arguments),
+    "export": (_export, "Write the embedding of a run in the format of another tool.", _export_arguments),
     "bench": (_bench, "Measure time and memory against straightforward versions, by turns.", _bench_arguments),
     "ls": (_ls, "List data sets, methods, miners, estimators or presets.", _ls_arguments),
     "show": (_show, "Print a preset with all its options.", _show_arguments),

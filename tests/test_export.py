@@ -1,0 +1,93 @@
+"""Embeddings leave in formats that other tools read back, and nothing is overwritten unasked."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from progcl import InputError
+from progcl.checkpoint import load_embeddings, save_embeddings
+from progcl.cli import main
+from progcl.export import FORMATS, export, nearest
+
+VECTORS = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    save_embeddings(folder / "embeddings.npz", VECTORS)
+    (folder / "result.json").write_text("{}")
+    return folder
+
+
+def test_neighbours_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("progcl.export.CHUNK", 7)
+    unit = [row / np.linalg.norm(row) for row in VECTORS.astype(float)]
+    expected = sorted(((float(unit[3] @ other), node) for node, other in enumerate(unit) if node != 3), reverse=True)
+    found = nearest(VECTORS, 3, 5)
+    assert [node for node, _ in found] == [node for _, node in expected[:5]]
+    assert [cosine for _, cosine in found] == pytest.approx([cosine for cosine, _ in expected[:5]])
+    assert len(nearest(VECTORS, 0, 100)) == 29
+    assert nearest(np.zeros((2, 3), np.float32), 0) == [(1, 0.0)]
+    for node in (-1, 30):
+        with pytest.raises(InputError, match="from 0 to 29"):
+            nearest(VECTORS, node)
+
+
+def test_npz_and_word2vec_come_back(run: Path) -> None:
+    assert np.array_equal(load_embeddings(export(run, "npz")), VECTORS)
+    head, *lines = export(run, "word2vec").read_text().splitlines()
+    assert head == "30 4"
+    names, rows = zip(*(line.split(" ", 1) for line in lines), strict=True)
+    assert list(names) == [str(node) for node in range(30)]
+    np.testing.assert_allclose([[float(value) for value in row.split()] for row in rows], VECTORS, rtol=1e-6)
+
+
+def test_parquet_comes_back(run: Path) -> None:
+    table = pyarrow.parquet.read_table(export(run, "parquet"))
+    assert table["node"].to_pylist() == list(range(30))
+    np.testing.assert_array_equal(np.array(table["embedding"].to_pylist(), np.float32), VECTORS)
+
+
+def test_parquet_without_pyarrow_says_what_to_install(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match="needs pyarrow"):
+        export(run, "parquet")
+    assert not run.with_name("run.parquet").exists()
+
+
+def test_tensorboards_projector_folder(run: Path) -> None:
+    folder = export(run, "tensorboard")
+    np.testing.assert_allclose(np.loadtxt(folder / "vectors.tsv", delimiter="\t"), VECTORS, rtol=1e-6)
+    assert (folder / "metadata.tsv").read_text().splitlines() == [str(node) for node in range(30)]
+    assert 'tensor_path: "vectors.tsv"' in (folder / "projector_config.pbtxt").read_text()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_nothing_is_overwritten_unasked(kind: str, run: Path) -> None:
+    first = export(run, kind)
+    with pytest.raises(InputError, match="is there already"):
+        export(run, kind)
+    assert export(run, kind, force=True) == first
+    (run.parent / "mine").mkdir()
+    (run.parent / "mine" / "thesis.txt").write_text("all of it")
+    with pytest.raises(InputError, match="other things"):
+        export(run, kind, run.parent / "mine", force=True)
+    with pytest.raises(InputError, match="run itself"):
+        export(run, kind, run, force=True)
+    assert (run.parent / "mine" / "thesis.txt").exists()
+
+
+def test_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["neighbors", str(run), "3", "--number", "2"])
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    main(["export", str(run), "--format", "word2vec", "--out", str(run.parent / "deep" / "x.vec")])
+    assert (run.parent / "deep" / "x.vec").exists()
+    for bad in (["neighbors", "nowhere", "3"], ["neighbors", str(run), "77"], ["export", str(run), "--format", "xls"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(bad)
+        assert stopped.value.code == 2
