@@ -162,10 +162,11 @@ def ranges(start: Tensor, counts: Tensor) -> Tensor:
 
 def _distinct(nodes: Tensor, total: Tensor, number: int, key: int) -> Tensor:
     """`number` different ones of range(total[i]) for every i, all sets equally probable, [n, number] (Floyd's way)."""
-    chosen = torch.empty(len(total), number, dtype=torch.long)
+    chance = hashed(key, nodes, torch.arange(number)[:, None])
+    chosen = torch.empty(number, len(total), dtype=torch.int32)  # a step is a row, one after the other in memory
     for step in range(number):
         last = total - number + step
-        drawn = hashed(key, nodes, torch.tensor(step)).remainder_(last + 1)
-        taken = (chosen[:, :step] == drawn[:, None]).any(dim=1)
-        chosen[:, step] = torch.where(taken, last, drawn)
-    return chosen
+        drawn = chance[step].remainder_(last + 1).int()
+        taken = (chosen[:step] == drawn).any(dim=0)
+        chosen[step] = torch.where(taken, last.int(), drawn)
+    return chosen.T.long()
