@@ -10,12 +10,12 @@ the narrowest encoder is taken. So that the choice serves the table, the classif
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ledger import add, entries
 from tqdm import tqdm
 
 from progcl import fit, load_config
@@ -44,11 +44,10 @@ def main() -> None:
     """Run what is not in the ledger yet, then print the best settings first, and the chosen ones."""
     draw = random.Random(0)
     settings = [{name: draw.choice(values) for name, values in CHOICES.items()} for _ in range(TRIED)]
-    done = [json.loads(line) for line in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
+    done = entries(LEDGER)
     for point in tqdm([point for point in settings if point not in [entry["settings"] for entry in done]]):
         done.append(tried(point))
-        with LEDGER.open("a") as ledger:
-            ledger.write(json.dumps(done[-1]) + "\n")
+        add(LEDGER, done[-1])
     done.sort(key=lambda entry: -entry["mean"])
     for entry in done[:10]:
         print(entry)

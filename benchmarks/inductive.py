@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from ledger import entries, run_each
 from tqdm import tqdm
 
 from progcl import fit
@@ -41,23 +41,21 @@ WITHOUT_SEED = ("raw", "propagated")
 
 
 def main() -> None:
-    """Run what is missing, each run in a process of its own, so that its peak of memory is its own."""
+    """Run what is missing, and print the table."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["--table"]:
-        print(table(entries()))
-        return
     if arguments[:1] == ["--one"]:
         print(json.dumps(run(arguments[1], arguments[2], int(arguments[3]))))
         return
-    done = {(entry["data"], entry["row"], entry["seed"]) for entry in entries()}
-    wanted = [(data, row, seed) for seed in SEEDS for data in arguments or DATA for row in ROWS]
-    missing = [each for each in wanted if each not in done and not (each[1] in WITHOUT_SEED and each[2])]
-    for data, row, seed in tqdm(missing, unit="run"):
-        command = [sys.executable, __file__, "--one", data, row, str(seed)]
-        line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        with LEDGER.open("a") as ledger:
-            ledger.write(line.splitlines()[-1] + "\n")
-    print(table(entries()))
+    if arguments[:1] != ["--table"]:
+        done = {(entry["data"], entry["row"], str(entry["seed"])) for entry in entries(LEDGER)}
+        wanted = [(data, row, str(seed)) for seed in SEEDS for data in arguments or DATA for row in ROWS]
+        run_each(__file__, (each for each in wanted if each not in done and not needless(*each)), LEDGER)
+    print(table(entries(LEDGER)))
+
+
+def needless(data: str, row: str, seed: str) -> bool:
+    """Whether another seed would change nothing."""
+    return row in WITHOUT_SEED and seed != str(SEEDS[0])
 
 
 def run(name: str, row: str, seed: int) -> dict[str, Any]:
@@ -117,11 +115,6 @@ def supervised(training: Training) -> float:
         scores = [100 * float(right[nodes].float().mean()) for nodes in (validation, test)]
         best = max(best, (scores[0], scores[1]))
     return best[1]
-
-
-def entries() -> list[dict[str, Any]]:
-    """The ledger."""
-    return [json.loads(line) for line in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
 
 
 def table(ledger: list[dict[str, Any]]) -> str:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import json
 import resource
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from ledger import entries, run_each
 from tqdm import tqdm
 
 from progcl import fit
@@ -35,27 +35,18 @@ ROUNDS = 5
 
 
 def main() -> None:
-    """Run what is missing, each run in a process of its own, so that its peak of memory is its own."""
+    """Run what is missing, or time epochs, and print the table."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["--table"]:
-        print(table(entries()))
-        return
-    if arguments[:1] == ["--time"]:
-        SECONDS.write_text(json.dumps(timed(), indent=2) + "\n")
-        print(table(entries()))
-        return
     if arguments[:1] == ["--one"]:
         print(json.dumps(run(*arguments[1:])))
         return
-    done = {(entry["config"]["method"]["name"], entry["config"]["miner"]["name"]) for entry in entries()}
-    wanted = [(method, miner) for method in arguments or METHODS for miner in MINERS]
-    missing = [pair for pair in wanted if pair not in done]
-    for method, miner in tqdm(missing, unit="run"):
-        command = [sys.executable, __file__, "--one", method, miner]
-        line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        with LEDGER.open("a") as ledger:
-            ledger.write(line.splitlines()[-1] + "\n")
-    print(table(entries()))
+    if arguments[:1] == ["--time"]:
+        SECONDS.write_text(json.dumps(timed(), indent=2) + "\n")
+    elif arguments[:1] != ["--table"]:
+        done = {(entry["config"]["method"]["name"], entry["config"]["miner"]["name"]) for entry in entries(LEDGER)}
+        wanted = [(method, miner) for method in arguments or METHODS for miner in MINERS]
+        run_each(__file__, (pair for pair in wanted if pair not in done), LEDGER)
+    print(table(entries(LEDGER)))
 
 
 def timed() -> dict[str, float]:
@@ -90,11 +81,6 @@ def run(method: str, miner: str) -> dict[str, Any]:
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "mixture": result.mixture,
     }
-
-
-def entries() -> list[dict[str, Any]]:
-    """What the ledger holds."""
-    return [json.loads(line) for line in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
 
 
 def table(rows: list[dict[str, Any]]) -> str:

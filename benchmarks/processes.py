@@ -22,6 +22,7 @@ from progcl.benchmarks.measure import table, write
 from progcl.contrast import Miner
 from progcl.distributed import connect
 from progcl.testing import toy_views
+from progcl.tiles import Split
 
 RESULTS = Path(__file__).parent / "results"
 REPEATS, WIDTH = 2, 128
@@ -43,8 +44,7 @@ def main() -> None:
             for _ in range(REPEATS):
                 for size, taken in seconds.items():
                     together = size > 1
-                    criterion.share = workers.part if together else (0, 1)
-                    criterion.add_up = workers.sum if together else None
+                    criterion.split = Split(workers.part, workers.sum) if together else Split()
                     dist.barrier()
                     start = time.perf_counter()
                     if together or workers.leads:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.augment import CAP, adaptive_rates, edge_unimportance, feature_unimportance, view
+from progcl.augment import CAP, adaptive_rates, edge_unimportance, feature_unimportance
 from progcl.centrality import CENTRALITIES, degree
 from progcl.data import csbm
 from progcl.graph import Graph
@@ -26,7 +26,7 @@ def test_rates_are_kept_within_binomial_bounds(edges: float, features: float) ->
 
 
 def masks(edges: float | Tensor, features: float, seed: int = 0) -> tuple[Tensor, Tensor]:
-    cut = view(GRAPH, edges, features, seeded(seed))
+    cut = GRAPH.view(edges, features, seeded(seed))
     assert cut.kept_edges is not None
     assert cut.kept_columns is not None
     return cut.kept_edges, cut.kept_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -63,13 +64,15 @@ def main() -> None:
             if workers.leads:
                 print(f"{shape}\t{miner}\t{worst:.3e}\t{same}", flush=True)
     rows = torch.full((2 + workers.rank, 3), float(workers.rank), requires_grad=True)
-    gathered = workers.gather(rows)
+    gathered = workers.gather(rows, 5)
     (gathered * torch.arange(5.0)[:, None]).sum().backward()
     assert gathered[:, 0].tolist() == [0, 0, 1, 1, 1]
     assert rows.grad is not None
     assert rows.grad[:, 0].tolist() == ([0, 2] if workers.leads else [4, 6, 8])
     assert workers.from_leader(lambda: workers.rank) == 0
-    dist.destroy_process_group()
+    dist.barrier()
+    # A DistributedDataParallel that dies after destroy_process_group may wait for a thread that waits for it.
+    os._exit(0)
 
 
 def steps(training: Training, epoch: int) -> Iterator[float]:

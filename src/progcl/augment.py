@@ -1,46 +1,16 @@
-"""Views of a graph: drop edges and feature columns, alike for all (GRACE) or by importance (GCA)."""
+"""What views differ in: rates at which edges and feature columns are dropped (GCA), edges that are added (MERIT)."""
 
 from __future__ import annotations
-
-from typing import overload
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.batches import BatchView, Neighborhoods
 from progcl.centrality import CENTRALITIES
-from progcl.graph import Graph, View
+from progcl.graph import Graph
 from progcl.registry import pick
 
 CAP = 0.7  # nothing is dropped with a higher probability, however unimportant (GCA)
-
-
-@overload
-def view(
-    part: Graph, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator
-) -> View: ...
-
-
-@overload
-def view(
-    part: Graph | Neighborhoods, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator
-) -> View | BatchView: ...
-
-
-def view(
-    part: Graph | Neighborhoods, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator
-) -> View | BatchView:
-    """What chance leaves of the edges and feature columns; rates are one number, or one per edge or column.
-
-    The two directions of an edge are dropped independently; a column is dropped for all nodes at once.
-    """
-    if isinstance(part, Neighborhoods):
-        assert isinstance(edge_rates, float), "drawn edges are dropped alike"
-        return part.view(edge_rates, feature_rates, generator)
-    kept_edges = torch.rand(part.edges, generator=generator) >= edge_rates
-    kept_columns = torch.rand(part.columns, generator=generator) >= feature_rates
-    return View(part, kept_edges, kept_columns)
 
 
 def random_edges(graph: Graph, share: float, generator: torch.Generator) -> Tensor:

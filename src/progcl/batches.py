@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 from torch_geometric.data import Data
 
+from progcl.distributed import portion
 from progcl.encoders import MLP
 from progcl.errors import InputError
 from progcl.graph import Sparse, Step, sparse_or_dense
@@ -106,11 +107,10 @@ class Sampled:
         generator = torch.Generator().manual_seed(self.seed if self.fixed else _mixed(self.seed, epoch))
         order = torch.randperm(len(self.all_seeds), generator=generator)
         keys = torch.randint(2**62, (self.steps,), generator=generator.manual_seed(_mixed(self.seed, epoch)))
-        part, parts = self.part
 
         def draw(number: int) -> Neighborhoods:
             seeds = self.all_seeds[order[number * self.size : (number + 1) * self.size]].sort().values
-            own = seeds[len(seeds) * part // parts : len(seeds) * (part + 1) // parts]
+            own = seeds[portion(len(seeds), self.part)]
             batch = self.sampler.sample(own, torch.Generator().manual_seed(int(keys[number])))
             made = Neighborhoods(self, batch, seeds)
             made.rows  # noqa: B018 (read now, while others are computed with)
@@ -159,9 +159,10 @@ class Neighborhoods:
         features = self.graph.features
         return None if features.sparse else features.rows(self.batch.n_id[: self.batch.hops[0].targets])
 
-    def view(self, edge_rate: float, column_rate: float | Tensor, generator: torch.Generator) -> BatchView:
-        """What chance leaves of drawn edges and feature columns."""
-        kept_columns = torch.rand(self.graph.features.columns, generator=generator) >= column_rate
+    def view(self, edge_rate: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> BatchView:
+        """What chance leaves of drawn edges and feature columns; drawn edges are dropped alike."""
+        assert isinstance(edge_rate, float)
+        kept_columns = torch.rand(self.graph.features.columns, generator=generator) >= feature_rates
         keys = torch.randint(2**31, (len(self.batch.hops),), generator=generator).tolist()
         kept = []
         for hop, key in zip(self.batch.hops, keys, strict=True):

@@ -109,15 +109,15 @@ def _train(options: dict[str, Any]) -> None:
     if options.get("resume") and not options.get("out"):
         raise InputError("--resume needs --out, the folder of the run to go on with")
     config = load_config(options["source"], given(options))
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        if not options.get("out"):
-            raise InputError("several processes need --out, so that a restart finds the run")
-        if config.probe.compare:
-            raise InputError("a comparison runs in one process", "add --probe.compare false")
     out = Path(options["out"]) if options.get("out") else _fresh_folder(options["source"])
     from progcl.compare import compare, label, table
+    from progcl.distributed import processes
     from progcl.train import fit
 
+    if processes() > 1 and not options.get("out"):
+        raise InputError("several processes need --out, so that a restart finds the run")
+    if processes() > 1 and config.probe.compare:
+        raise InputError("a comparison runs in one process", "add --probe.compare false")
     how = {key: options.get(key, False) for key in ("resume", "force")}
     if options.get("resume") and not out.exists():
         print(f"there is no run in {out} yet: starting one", file=sys.stderr)
@@ -172,9 +172,8 @@ def _neighbors_arguments(parser: ArgumentParser) -> None:
 def _neighbors(options: dict[str, Any]) -> None:
     from progcl.export import embeddings_of, nearest
 
-    print("node\tcosine")
-    for node, cosine in nearest(embeddings_of(Path(options["run"])), options["node"], options.get("number", 10)):
-        print(f"{node}\t{cosine:.4f}")
+    found = nearest(embeddings_of(Path(options["run"])), options["node"], options.get("number", 10))
+    print("\n".join(["node\tcosine", *(f"{node}\t{cosine:.4f}" for node, cosine in found)]))
 
 
 def _export_arguments(parser: ArgumentParser) -> None:

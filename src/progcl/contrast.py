@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from progcl import kernels
+from progcl.distributed import portion
 from progcl.errors import InputError, ProgclWarning, in_range
 from progcl.tiles import Plan, Split, Workspace
 
@@ -148,12 +149,10 @@ class InfoNCE(nn.Module):
         fast: take the closed form where the miner has one
 
     Attributes:
-        share: which part of the work is done here, and of how many equal parts; the parts' losses add up to the whole
-        add_up: adds up the parts' tensors in place, where other processes do the other parts: each then has the whole
+        split: which part of the work is done here, all if not told otherwise; the parts' losses add up to the whole
     """
 
-    share: tuple[int, int] = (0, 1)
-    add_up: Callable[..., None] | None = None
+    split = Split()
 
     def __init__(
         self,
@@ -210,7 +209,7 @@ class InfoNCE(nn.Module):
     def plan(self) -> Plan | None:
         """The miner's closed form, if it has one that speaks for all its methods."""
         same = all(getattr(type(self), name) is getattr(InfoNCE, name) for name in ("row_losses", "mass", "sides"))
-        if not self.fast or not same or (self.share != (0, 1) and self.add_up is None):
+        if not self.fast or not same or self.split.alone_with_a_part:
             return None
         for kind in type(self.miner).__mro__:
             if "plan" in vars(kind):
@@ -309,8 +308,7 @@ class _Contrast(torch.autograd.Function):
         closed = None
         if plan is not None:
             with loss.workspace.lock:  # its buffers serve one call at a time
-                split = Split(loss.share, loss.add_up)
-                closed = kernels.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, wanted, split)
+                closed = kernels.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, loss.split, wanted)
         total, grads = closed or _walk(loss, z, needed)
         if wanted:
             ctx.save_for_backward(*grads)
@@ -330,20 +328,18 @@ def _walk(loss: InfoNCE, z: tuple[Tensor, ...], needed: Sequence[bool]) -> tuple
     wanted = any(needed)
     total = z[0].new_zeros((), dtype=torch.float64 if z[0].dtype == torch.float64 else torch.float32)
     sides = loss.sides(*leaves)
-    part, parts = loss.share
     nodes = len(z[0])
-    start, stop = nodes * part // parts, nodes * (part + 1) // parts
+    own = portion(nodes, loss.split.part)
     for side in sides:
-        for rows in blocks(nodes, loss.block_size, start, stop):
+        for rows in blocks(nodes, loss.block_size, own.start, own.stop):
             with torch.set_grad_enabled(wanted):
                 value = _block_loss(loss, side, rows) / (len(sides) * nodes)
             if wanted:
                 value.backward()
             total += value.detach()
-    # A share may have no rows.
+    # A part may have no rows.
     grads = [torch.zeros_like(leaf) if leaf.requires_grad and leaf.grad is None else leaf.grad for leaf in leaves]
-    if loss.add_up is not None:
-        loss.add_up(total, *(grad for grad in grads if grad is not None))
+    loss.split.whole(total, *(grad for grad in grads if grad is not None))
     return total, tuple(grads)
 
 

@@ -40,24 +40,27 @@ class Workers:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
-    def gather(self, own: Tensor) -> Tensor:
-        """The rows of all processes, one after the other; a loss of these is to be the same in every process.
+    def gather(self, own: Tensor, total: int) -> Tensor:
+        """All `total` rows, of which every process has its portion; a loss of these is to be the same in every process.
 
         A row's gradient goes back to the process that it came from, times the number of processes: an average over
         them, as DistributedDataParallel takes it, then is the gradient of the loss.
         """
         if self.size == 1:
             return own
-        rows: Tensor = _Gather.apply(own, self)  # type: ignore[no-untyped-call]
+        rows: Tensor = _Gather.apply(own, total, self)  # type: ignore[no-untyped-call]
         return rows
 
     def one_first(self, make: Callable[[], Value]) -> Value:
         """What `make` gives, called in one process of every machine before the others: it may write files."""
-        first = self.size == 1 or os.environ.get("LOCAL_RANK", "0") == "0"
-        value = make() if first else None
-        if self.size > 1:
+        if self.size == 1:
+            return make()
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            value = make()
             dist.barrier()
-        return value if first and value is not None else make()
+            return value
+        dist.barrier()
+        return make()
 
     def from_leader(self, make: Callable[[], Value]) -> Value:
         """What `make` gives in the leading process, in every process."""
@@ -72,10 +75,20 @@ class Workers:
 ALONE = Workers()
 
 
+def portion(total: int, part: tuple[int, int]) -> slice:
+    """Which of `total` rows belong to a part, and of how many parts."""
+    number, parts = part
+    return slice(total * number // parts, total * (number + 1) // parts)
+
+
+def processes() -> int:
+    """How many processes torchrun has started; 1 if it has not."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def connect() -> Workers:
     """Join the processes that torchrun has started, if it has."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    if processes() == 1:
         return ALONE
     if not dist.is_initialized():
         store, rank, size = next(iter(dist.rendezvous("env://", timeout=PATIENCE)))  # type: ignore[attr-defined]
@@ -98,18 +111,15 @@ def restarts() -> int:
 
 class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: Tensor, workers: Workers) -> Tensor:
-        counts = [torch.zeros(1, dtype=torch.long) for _ in range(workers.size)]
-        dist.all_gather(counts, torch.tensor([len(own)]))
-        numbers = [int(count) for count in counts]
-        most = max(numbers)
-        padded = torch.cat([own, own.new_zeros(most - len(own), *own.shape[1:])])
-        rows = [torch.empty_like(padded) for _ in range(workers.size)]
+    def forward(ctx: Any, own: Tensor, total: int, workers: Workers) -> Tensor:
+        places = [portion(total, (rank, workers.size)) for rank in range(workers.size)]
+        numbers = [place.stop - place.start for place in places]
+        padded = torch.cat([own, own.new_zeros(max(numbers) - len(own), *own.shape[1:])])
+        rows = [torch.empty_like(padded) for _ in places]
         dist.all_gather(rows, padded)
-        start = sum(numbers[: workers.rank])
-        ctx.place, ctx.size = slice(start, start + len(own)), workers.size
+        ctx.place, ctx.size = places[workers.rank], workers.size
         return torch.cat([part[:number] for part, number in zip(rows, numbers, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return grads[0][ctx.place] * ctx.size, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return grads[0][ctx.place] * ctx.size, None, None

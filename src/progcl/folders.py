@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -37,9 +36,8 @@ def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> Non
 
 def mark_start(folder: Path) -> None:
     """Note which job of torchrun has begun the run."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / JOB).write_text(job())
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / JOB).write_text(job())
 
 
 def restarted_in(folder: Path) -> bool:

@@ -64,6 +64,15 @@ class Graph:
         """What the steps of an epoch see, one after the other: the whole, once."""
         yield self
 
+    def view(self, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> View:
+        """What chance leaves of the edges and feature columns; rates are one number, or one per edge or column.
+
+        The two directions of an edge are dropped independently; a column is dropped for all nodes at once.
+        """
+        kept_edges = torch.rand(self.edges, generator=generator) >= edge_rates
+        kept_columns = torch.rand(self.columns, generator=generator) >= feature_rates
+        return View(self, kept_edges, kept_columns)
+
     def with_edges(self, edge_index: Tensor, weight: Tensor) -> Graph:
         """The same features on other edges, which keep the weights that they are given."""
         other = copy.copy(self)

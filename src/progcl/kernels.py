@@ -27,8 +27,8 @@ def contrast(
     tau: float,
     plan: Plan,
     workspace: Workspace,
+    split: Split,
     wanted: bool = True,
-    split: Split | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...]] | None:
     """Loss and, if wanted, gradient [N, d] of both views' unit vectors; None where only complete rows can tell.
 
@@ -36,7 +36,6 @@ def contrast(
     of the tiles. A split gives the whole in every process.
     """
     assert not (plan.probability and plan.columns), "the store's addresses are those of tiles without weights"
-    split = split or Split()
     if plan.columns and split.part != (0, 1):
         return None
     tiles = Tiles(views, tau, plan, workspace, split)

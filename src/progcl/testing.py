@@ -11,6 +11,7 @@ from torch import Tensor
 
 from progcl.contrast import Block, InfoNCE, Miner, OneWay
 from progcl.errors import InputError
+from progcl.tiles import Split
 
 EPOCHS = (0, 10**6, 10**6 + 1)  # before, at and after whatever epoch a miner begins to work
 PARTS = 3
@@ -136,7 +137,7 @@ def _split(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> lis
     parts = []
     for part in range(PARTS):
         criterion = _late(make, nodes, width, tau)
-        criterion.share = (part, PARTS)
+        criterion.split = Split((part, PARTS))
         parts.append(_step(criterion, nodes, width))
     return [torch.stack(each).sum(dim=0) for each in zip(*parts, strict=True)]
 

@@ -68,10 +68,18 @@ class Product(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Which part of the tiles is computed here, of how many, and what adds up all parts' tensors in place."""
+    """Which part of the work is done here, of how many, and what adds up all processes' tensors in place, if they can.
+
+    With it every process gets the whole loss and gradient, without it those of its part.
+    """
 
     part: tuple[int, int] = (0, 1)
     add_up: Callable[..., None] | None = None
+
+    @property
+    def alone_with_a_part(self) -> bool:
+        """Whether there are other parts, of which nothing will be heard."""
+        return self.part != (0, 1) and self.add_up is None
 
     def whole(self, *tensors: Tensor) -> None:
         """Make every process's part the sum over all."""

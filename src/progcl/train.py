@@ -101,14 +101,10 @@ def fit(
         how = config.data
         data = workers.one_first(lambda: load(how.name, data_root, how.normalize, **how.options()))
     training = Training(config, data, progress, workers)
-    if workers.leads:
-        _foresee(training, config)
+    _foresee(training, config)
     if folder and not resume:
         clear_folder(folder)
-        mark_start(folder)
     _start(training, config, folder, first_stage)
-    if folder and progress:
-        print(f"run folder: {folder}", file=sys.stderr)
     for record in _epochs(training, config, progress):
         if folder:
             _keep(folder, training, record, config)
@@ -142,6 +138,8 @@ def _epochs(training: Training, config: Config, progress: bool) -> Iterator[Reco
 
 def _foresee(training: Training, config: Config) -> None:
     """Say before training what would come out only after it."""
+    if not training.workers.leads:
+        return
     if config.probe.protocol != "none":
         require_labels(training.data)
         make_splits(training.data, 1, nodes=config.probe.nodes)
@@ -173,8 +171,12 @@ def _start(training: Training, config: Config, folder: Path | None, first_stage:
         raise InputError(f"the run has {done} epochs already", "set --train.epochs to at least that")
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
+        if training.workers.size > 1:
+            mark_start(folder)
         checkpoint.write_text(folder / "config.yaml", to_yaml(config))
         checkpoint.write_text(folder / "log.jsonl", "".join(map(_line, training.records)))
+        if training.progress:
+            print(f"run folder: {folder}", file=sys.stderr)
 
 
 def _keep(folder: Path, training: Training, record: Record, config: Config) -> None:

@@ -28,6 +28,7 @@ from progcl.methods.grace import Parts
 from progcl.miners import MINERS, ProGCL, ProGCLMix, ProGCLWeight
 from progcl.registry import build, find
 from progcl.schema import Config
+from progcl.tiles import Split
 
 GENERATORS = ("init", "view1", "view2", "anchors")
 
@@ -102,7 +103,7 @@ class Training:
         """The loss, with its rows and the gradients' sum split over the processes."""
         for module in self.method.modules():
             if isinstance(module, InfoNCE):
-                module.share, module.add_up = workers.part, workers.sum
+                module.split = Split(workers.part, workers.sum)
         return DistributedDataParallel(_Loss(self.method))
 
     def embed(self) -> Tensor:

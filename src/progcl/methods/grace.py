@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance, view
+from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance
 from progcl.batches import Neighborhoods, Sampled
 from progcl.contrast import InfoNCE
 from progcl.distributed import ALONE, Workers
@@ -85,11 +85,11 @@ class Grace(nn.Module):
     def loss(self, part: Graph | Neighborhoods) -> Tensor:
         """Draw two views, and contrast a batch, all nodes, or as many as the configuration says."""
         h1, h2 = (
-            self.projector(self.encoder(view(part, *rates, self.parts.generators[name])))
+            self.projector(self.encoder(part.view(*rates, self.parts.generators[name])))
             for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
         if part.seeds is not None:  # every process has embedded some of them
-            h1, h2 = (self.parts.workers.gather(h) for h in (h1, h2))
+            h1, h2 = self.parts.workers.gather(torch.cat([h1, h2], dim=1), len(part.seeds)).chunk(2, dim=1)
         loss: Tensor = self.criterion(h1, h2, self.parts.draw_anchors(), part.seeds)
         return loss
 

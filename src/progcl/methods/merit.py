@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from progcl.augment import random_edges, view
+from progcl.augment import random_edges
 from progcl.batches import Neighborhoods, Sampled
 from progcl.contrast import InfoNCE, OneWay
 from progcl.diffusion import strongest_links
@@ -65,11 +65,11 @@ class Merit(nn.Module):
         """The graph with edges dropped and added, and its diffusion with links dropped; both with columns dropped."""
         first, second = self.parts.generators["view1"], self.parts.generators["view2"]
         rates = list(zip(self.parts.config.drop_edges, self.parts.config.drop_features, strict=True))
-        seen = view(graph, *rates[0], first)
+        seen = graph.view(*rates[0], first)
         if self.parts.config.add_edges:
             added = random_edges(graph, self.parts.config.add_edges, first)
             seen = View(graph, seen.kept_edges, seen.kept_columns, added)
-        return seen, view(self.diffusion(graph), *rates[1], second)
+        return seen, self.diffusion(graph).view(*rates[1], second)
 
     def diffusion(self, graph: Graph) -> Graph:
         """The graph with the links as its edges, made ready once."""
