@@ -100,7 +100,7 @@ def supervised(training: Training) -> float:
     parameters = [*encoder.parameters(), *head.parameters()]
     optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
     _, validation, test = held_out(data)
-    whole = training.whole()
+    whole = training.lens.graph(training.data)
     assert isinstance(graph, Sampled)
     assert isinstance(whole, Sampled)
     best = (-1.0, 0.0)

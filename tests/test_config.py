@@ -117,7 +117,7 @@ def test_configurations_are_frozen() -> None:
 def test_names_are_looked_up_with_a_suggestion() -> None:
     with pytest.raises(InputError, match="did you mean `progcl-mix`"):
         make_miner(load_config("digits", {"miner.name": "progcl-mixx"}))
-    assert set(ENCODERS) == {"gcn", "sage", "mlp"}
+    assert set(ENCODERS) == {"gcn", "sage", "mlp", "hops"}
     assert set(METHODS) == {"grace", "gca", "merit"}
 
 

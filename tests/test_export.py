@@ -39,7 +39,7 @@ def test_neighbours_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_npz_and_word2vec_come_back(run: Path) -> None:
-    assert np.array_equal(load_embeddings(export(run, "npz")), VECTORS)
+    assert np.array_equal(load_embeddings(export(run, "npz")).vectors, VECTORS)
     head, *lines = export(run, "word2vec").read_text().splitlines()
     assert head == "30 4"
     names, rows = zip(*(line.split(" ", 1) for line in lines), strict=True)
@@ -49,7 +49,7 @@ def test_npz_and_word2vec_come_back(run: Path) -> None:
 
 def test_parquet_comes_back(run: Path) -> None:
     table = pyarrow.parquet.read_table(export(run, "parquet"))
-    assert table["node"].to_pylist() == list(range(30))
+    assert table["node"].to_pylist() == [str(node) for node in range(30)]
     np.testing.assert_array_equal(np.array(table["embedding"].to_pylist(), np.float32), VECTORS)
 
 
@@ -65,6 +65,21 @@ def test_tensorboards_projector_folder(run: Path) -> None:
     np.testing.assert_allclose(np.loadtxt(folder / "vectors.tsv", delimiter="\t"), VECTORS, rtol=1e-6)
     assert (folder / "metadata.tsv").read_text().splitlines() == [str(node) for node in range(30)]
     assert 'tensor_path: "vectors.tsv"' in (folder / "projector_config.pbtxt").read_text()
+
+
+def test_names_of_nodes_go_along(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"page {node}" for node in range(30)]
+    save_embeddings(run / "embeddings.npz", VECTORS, names)
+    assert load_embeddings(export(run, "npz")).ids == names
+    assert pyarrow.parquet.read_table(export(run, "parquet"))["node"].to_pylist() == names
+    assert export(run, "word2vec").read_text().splitlines()[8].startswith("page_7 ")
+    assert (export(run, "tensorboard") / "metadata.tsv").read_text().splitlines() == names
+    main(["neighbors", str(run), "page 3", "--number", "1"])
+    place, _ = nearest(VECTORS, 3, 1)[0]
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"page {place}\t")
+    with pytest.raises(SystemExit):
+        main(["neighbors", str(run), "page3"])
+    assert "did you mean `page 3`?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -1,12 +1,14 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from progcl import InfoNCE, ProGCLWeight
 from progcl.contrast import Block
+from progcl.curves import Curves
 from progcl.data import csbm
 from progcl.figures import draw_mixture, draw_weights
 from progcl.miners import MINERS
@@ -30,17 +32,30 @@ def words(path: Path) -> str:
 
 def test_with_labels_both_kinds_of_negatives_are_drawn(fitted: tuple[ProGCLWeight, Data], tmp_path: Path) -> None:
     miner, data = fitted
-    draw_mixture(miner, data, tmp_path / "a.svg", pairs=20_000)
+    draw_mixture(Curves.of(miner, data, pairs=20_000), tmp_path / "a.svg")
     text = words(tmp_path / "a.svg")
     assert "true negatives (by label)" in text
     assert "false negatives (by label)" in text
-    draw_mixture(miner, data, tmp_path / "b.svg", pairs=20_000)
+    draw_mixture(Curves.of(miner, data, pairs=20_000), tmp_path / "b.svg")
     assert (tmp_path / "b.svg").read_text() == text
+
+
+def test_curves_come_back_from_a_file_and_add_up(fitted: tuple[ProGCLWeight, Data]) -> None:
+    curves = Curves.of(*fitted, pairs=20_000)
+    back = Curves.from_json(curves.to_json())
+    assert back.start_epoch == 0
+    for name in ("grid", "probability", "chances"):
+        np.testing.assert_allclose(getattr(back, name), getattr(curves, name), rtol=1e-5)
+    for name, values in {**curves.density, **curves.fitted}.items():
+        np.testing.assert_allclose({**back.density, **back.fitted}[name], values, rtol=1e-5)
+    assert curves.chances is not None
+    assert curves.chances.sum() == pytest.approx(1)
+    assert sum(part.mean() for part in curves.density.values()) == pytest.approx(1)
 
 
 def test_without_labels_there_is_one_histogram(fitted: tuple[ProGCLWeight, Data], tmp_path: Path) -> None:
     miner, _ = fitted
-    draw_mixture(miner, None, tmp_path / "a.svg", pairs=20_000)
+    draw_mixture(Curves.of(miner, None, pairs=20_000), tmp_path / "a.svg")
     text = words(tmp_path / "a.svg")
     assert "by label" not in text
     assert "fitted: false" in text

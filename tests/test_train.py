@@ -16,9 +16,10 @@ from progcl import Config, InputError, fit, load_config
 from progcl.data import csbm, held_out, load
 from progcl.errors import ProgclWarning
 from progcl.estimators import Oracle
+from progcl.hashing import derived_seed
 from progcl.methods import METHODS
 from progcl.miners import MINERS, ProGCL
-from progcl.training import Record, Training, derived_seed
+from progcl.training import Record, Training
 
 SMALL: dict[str, Any] = {
     "data.nodes": 150,
@@ -72,6 +73,7 @@ def test_a_run_folder_holds_everything(tmp_path: Path) -> None:
         "checkpoint.safetensors",
         "embeddings.npz",
         "mixture.svg",
+        "curves.json",
         "result.json",
     }
     assert load_config(str(tmp_path / "run" / "config.yaml")) == small()

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from progcl.config import load_config
     from progcl.contrast import InfoNCE, Miner
     from progcl.errors import InputError
+    from progcl.estimator import ProGCL
     from progcl.miners import DCL, HCL, MoCHi, ProGCLMix, ProGCLWeight, Ring
     from progcl.mixtures import BetaMixture, GaussianMixture
     from progcl.schema import Config
@@ -26,6 +27,7 @@ __all__ = [
     "InputError",
     "Miner",
     "MoCHi",
+    "ProGCL",
     "ProGCLMix",
     "ProGCLWeight",
     "Ring",
@@ -43,6 +45,7 @@ _HOMES = {
     "InputError": "errors",
     "Miner": "contrast",
     "MoCHi": "miners",
+    "ProGCL": "estimator",
     "ProGCLMix": "miners",
     "ProGCLWeight": "miners",
     "Ring": "miners",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,16 +11,14 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 from torch_geometric.data import Data
 
-from progcl.distributed import portion
 from progcl.encoders import MLP
-from progcl.errors import InputError
 from progcl.graph import Sparse, Step, sparse_or_dense
 from progcl.hashing import CHANCES, hashed
 from progcl.progress import bar
 from progcl.sampling import Batch, Hop, NeighborSampler, ranges, starting
+from progcl.seeds import Batches
 
 ROWS = 2**22  # of neighbours, read at a time to embed all nodes
-AHEAD = 2  # batches drawn while others are computed with
 
 
 class Features:
@@ -62,7 +58,7 @@ class Features:
         return bags(self.x, nodes, starts, share if self.scale is None else share * self.scale[nodes])
 
 
-class Sampled:
+class Sampled(Batches["Neighborhoods"]):
     """A graph in batches: the counterpart of `Graph` for graphs that are too large for one step.
 
     Args:
@@ -90,33 +86,18 @@ class Sampled:
         part: tuple[int, int] = (0, 1),
     ) -> None:
         self.nodes = int(data.num_nodes)
+        seeds = torch.arange(self.nodes) if nodes is None else nodes
+        super().__init__(seeds, size, seed, steps, fixed, part)
         self.features = Features(data)
+        self.columns = self.features.columns
         self.sampler = NeighborSampler(_proper(data.edge_index, self.nodes, nodes), self.nodes, fanouts, replace)
-        self.all_seeds = torch.arange(self.nodes) if nodes is None else nodes
-        self.size = size
-        self.seed = seed
-        self.fixed = fixed
-        self.part = part
-        whole = len(self.all_seeds) // size + (len(self.all_seeds) % size > 1)  # one node alone has no negatives
-        if not whole:
-            raise InputError(f"a contrast needs at least 2 nodes to train on (got {len(self.all_seeds)})")
-        self.steps = min(whole, steps or whole)
 
-    def parts(self, epoch: int) -> Iterator[Neighborhoods]:
-        """What the steps of an epoch see; batches are drawn while others are computed with."""
-        generator = torch.Generator().manual_seed(self.seed if self.fixed else _mixed(self.seed, epoch))
-        order = torch.randperm(len(self.all_seeds), generator=generator)
-        keys = torch.randint(2**62, (self.steps,), generator=generator.manual_seed(_mixed(self.seed, epoch)))
-
-        def draw(number: int) -> Neighborhoods:
-            seeds = self.all_seeds[order[number * self.size : (number + 1) * self.size]].sort().values
-            own = seeds[portion(len(seeds), self.part)]
-            batch = self.sampler.sample(own, torch.Generator().manual_seed(int(keys[number])))
-            made = Neighborhoods(self, batch, seeds)
-            made.rows  # noqa: B018 (read now, while others are computed with)
-            return made
-
-        yield from ahead(draw, self.steps)
+    def draw(self, seeds: Tensor, own: Tensor, key: int) -> Neighborhoods:
+        """A batch with drawn neighbours."""
+        batch = self.sampler.sample(own, torch.Generator().manual_seed(key))
+        made = Neighborhoods(self, batch, seeds)
+        made.rows  # noqa: B018 (read now, while others are computed with)
+        return made
 
     @torch.no_grad()
     def embed(self, encoder: MLP, progress: bool = False) -> Tensor:
@@ -261,20 +242,6 @@ def bags(table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
     )
 
 
-def ahead(make: Callable[[int], Neighborhoods], number: int) -> Iterator[Neighborhoods]:
-    """`make` called on 0, 1, ... in another thread, a few calls before the results are needed."""
-    with ThreadPoolExecutor(1) as thread:
-        waiting = deque(thread.submit(make, index) for index in range(min(AHEAD, number)))
-        try:
-            for index in range(AHEAD, number + AHEAD):
-                made = waiting.popleft().result()
-                if index < number:
-                    waiting.append(thread.submit(make, index))
-                yield made
-        finally:
-            thread.shutdown(cancel_futures=True)
-
-
 def _proper(edge_index: Tensor, nodes: int, seen: Tensor | None) -> Tensor:
     """Edges between two different nodes of those that are seen."""
     source, target = edge_index
@@ -283,7 +250,3 @@ def _proper(edge_index: Tensor, nodes: int, seen: Tensor | None) -> Tensor:
         inside = torch.zeros(nodes, dtype=torch.bool).index_fill_(0, seen, True)
         kept &= inside[source] & inside[target]
     return edge_index[:, kept]
-
-
-def _mixed(seed: int, epoch: int) -> int:
-    return (seed * 1_000_003 + epoch) % 2**63

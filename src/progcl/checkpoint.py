@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,22 +37,31 @@ def load(path: Path) -> State:
         raise InputError(f"`{path}` is not a checkpoint: {error}", "start again with --force") from None
 
 
-def save_embeddings(path: Path, embeddings: NDArray[np.float32]) -> None:
-    """Write an .npz with the one key `embeddings`."""
+class Embeddings(NamedTuple):
+    """A vector for every node [N, d], and what the nodes are called: their numbers, if they have no names."""
+
+    vectors: NDArray[np.float32]
+    ids: list[str]
+
+
+def save_embeddings(path: Path, vectors: NDArray[np.float32], ids: Sequence[str] | None = None) -> None:
+    """Write an .npz with the key `embeddings`, and `ids` if the nodes have names."""
+    arrays: dict[str, Any] = {"embeddings": vectors} | ({} if ids is None else {"ids": np.array(ids, dtype=str)})
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
-            np.savez(file, embeddings=embeddings)
+            np.savez(file, **arrays)
 
     replace(path, write)
 
 
-def load_embeddings(path: Path) -> NDArray[np.float32]:
+def load_embeddings(path: Path) -> Embeddings:
     """Read what `save_embeddings` wrote; pickles are refused."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            embeddings: NDArray[np.float32] = file["embeddings"]
-            return embeddings
+            vectors: NDArray[np.float32] = file["embeddings"]
+            ids = file["ids"] if "ids" in file else np.arange(len(vectors)).astype(str)
+            return Embeddings(vectors, ids.tolist())
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"`{path}` holds no embeddings ({type(error).__name__})") from None
 

@@ -23,6 +23,7 @@ from progcl.errors import InputError, in_range
 from progcl.registry import pick
 
 EPILOG = """examples:
+  progcl embed my_graph.csv --features x.npy      your own graph
   progcl train digits                             a graph that comes with the package
   progcl train photo --miner.name progcl-mix      a preset with one option changed
   progcl train photo --out runs/a --resume        go on after a crash
@@ -133,6 +134,40 @@ def _train(options: dict[str, Any]) -> None:
         raise
 
 
+def _embed_arguments(parser: ArgumentParser) -> None:
+    formats = ".npz, edge list as .csv, .tsv or .txt, .parquet, .safetensors, .pt or .graphml"
+    parser.add_argument("file", type=str, help=f"your graph: {formats}")
+    parser.add_argument("-o", "--out", type=str, help="folder of the result; a new one below runs/ if not given")
+    parser.add_argument("--features", type=str, help=".npy with a row a node, or a table that names the node first")
+    parser.add_argument("--labels", type=str, help="the same with classes: for the map and a score, not for training")
+    parser.add_argument("--budget", type=str, help="time that all may take: 90s, 5m, 1h30m")
+    parser.add_argument("--with-features", action="store_true", help="put features beside the embedding, see the docs")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--force", action="store_true", help="overwrite the result in --out")
+    add_options(parser)
+
+
+def _embed(options: dict[str, Any]) -> None:
+    if options.get("resume") and not options.get("out"):
+        raise InputError("--resume needs --out, the folder to go on with")
+    changes: dict[str, Any] = {
+        f"{section}.{key}": value for section, part in given(options).items() for key, value in part.items()
+    }
+    if options.get("with_features"):
+        changes["encoder.with_features"] = True
+    out = Path(options["out"]) if options.get("out") else _fresh_folder(options["file"])
+    from progcl.embed import embed, seconds_of
+
+    budget = seconds_of(options["budget"]) if options.get("budget") else None
+    how: dict[str, Any] = {key: options[key] for key in ("features", "labels", "resume", "force") if key in options}
+    try:
+        embed(options["file"], out, budget=budget, changes=changes, **how)
+    except KeyboardInterrupt:
+        print(f"\nto go on: progcl embed {options['file']} --out {out} --resume", file=sys.stderr)
+        raise
+    print(out)
+
+
 def _eval_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
     parser.add_argument("--protocol", type=str, help="clean, gca or bgrl; the run's own if not given")
@@ -146,7 +181,7 @@ def _eval(options: dict[str, Any]) -> None:
     from progcl.export import embeddings_of
 
     run = Path(options["run"])
-    found = embeddings_of(run)
+    vectors = embeddings_of(run).vectors
     changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
     config = load_config(str(run / "config.yaml"), changes)
     if config.probe.protocol == "none":
@@ -157,7 +192,7 @@ def _eval(options: dict[str, Any]) -> None:
     from progcl.data import load
     from progcl.probe import probe
 
-    embeddings = torch.from_numpy(found)
+    embeddings = torch.from_numpy(vectors)
     data = load(config.data.name, options.get("data_root"), config.data.normalize, **config.data.options())
     mixture = json.loads((run / "result.json").read_text())["mixture"]
     print(table({label(config, mixture): probe(embeddings, data, **config.probe.options(), progress=True)}))
@@ -165,15 +200,16 @@ def _eval(options: dict[str, Any]) -> None:
 
 def _neighbors_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
-    parser.add_argument("node", type=int, help="number of a node, from 0")
+    parser.add_argument("node", type=str, help="name of a node, or its number from 0 if nodes have no names")
     parser.add_argument("--number", type=int, default=10, help="how many neighbours to print")
 
 
 def _neighbors(options: dict[str, Any]) -> None:
-    from progcl.export import embeddings_of, nearest
+    from progcl.export import embeddings_of, nearest, place_of
 
-    found = nearest(embeddings_of(Path(options["run"])), options["node"], options.get("number", 10))
-    print("\n".join(["node\tcosine", *(f"{node}\t{cosine:.4f}" for node, cosine in found)]))
+    vectors, ids = embeddings_of(Path(options["run"]))
+    found = nearest(vectors, place_of(options["node"], ids), options.get("number", 10))
+    print("\n".join(["node\tcosine", *(f"{ids[node]}\t{cosine:.4f}" for node, cosine in found)]))
 
 
 def _export_arguments(parser: ArgumentParser) -> None:
@@ -236,7 +272,7 @@ def _ls(options: dict[str, Any]) -> None:
 def _list_data() -> list[tuple[str, str]]:
     from progcl.data import EMBEDDED, PUBLISHED, roots
 
-    rows = [(name, f"comes with the package: {_summary(make)}") for name, make in EMBEDDED.items()]
+    rows = [(name, _summary(make)) for name, make in EMBEDDED.items()]
     for name, entry in PUBLISHED.items():
         here = any(entry.present(place) for place in roots())
         rows.append((name, f"{entry.counts}; {'here' if here else 'not here, downloaded when used'}"))
@@ -291,6 +327,7 @@ def _summary(documented: object) -> str:
 
 
 COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[ArgumentParser], None]]] = {
+    "embed": (_embed, "Embed the nodes of your own graph.", _embed_arguments),
     "train": (_train, "Train on a graph, embed its nodes and probe the embedding.", _train_arguments),
     "eval": (_eval, "Probe the embedding of a finished run again.", _eval_arguments),
     "neighbors": (_neighbors, "Print the nodes most similar to one, by the embedding of a run.", _neighbors_arguments),

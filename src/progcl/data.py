@@ -28,11 +28,13 @@ from torch_geometric.datasets import Amazon, CitationFull, Coauthor, Flickr, Pla
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from progcl.errors import InputError, in_range, suggest
+from progcl.intake import own_graph
 from progcl.readers import FacebookPages, OgbnArxiv
 from progcl.registry import pick
 
 GOOGLE_DRIVE = "https://drive.google.com"  # where PyG fetches Flickr from
 OWN = "own"  # what `data.name` says of a graph that was handed to `fit`
+FILE = "file"  # and of one that `data.graph` names
 CHUNK = 2**14  # rows of mapped features that are looked at together
 PATIENCE = 3.0  # seconds to wait for a sign of the network before saying that a file is missing
 
@@ -123,7 +125,7 @@ def checked(data: Data) -> Data:
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(x):
         raise InputError(f"edge_index names node {int(edges.max())}, x has {len(x)} rows", "nodes count from 0")
     if not all(part.isfinite().all() for part in x.split(CHUNK)):
-        raise InputError("the features hold NaN or infinite values")
+        raise InputError("the features hold NaN or infinite values", "fill them in, or leave the columns out")
     if labels is not None and labels.numel() != len(x):
         raise InputError(f"y has {labels.numel()} values for {len(x)} nodes")
     clean = copy.copy(data)
@@ -334,7 +336,7 @@ def _planetoid(name: str, *numbers: int) -> Published:
     return Published(Planetoid, "planetoid", files, Counts(*numbers), {"name": name})
 
 
-EMBEDDED: dict[str, Callable[..., Data]] = {"digits": digits, "csbm": csbm}
+EMBEDDED: dict[str, Callable[..., Data]] = {"digits": digits, "csbm": csbm, FILE: own_graph}
 
 PUBLISHED: dict[str, Published] = {
     "photo": Published(

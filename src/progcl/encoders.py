@@ -109,7 +109,7 @@ def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     return layer
 
 
-ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP}
+ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP, "hops": MLP}  # hops: of a table that holds them
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,

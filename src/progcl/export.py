@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from progcl.checkpoint import load_embeddings, replace, save_embeddings
+from progcl.checkpoint import Embeddings, load_embeddings, replace, save_embeddings
 from progcl.errors import InputError, in_range
 from progcl.registry import pick
 
@@ -25,11 +25,11 @@ class Format:
     """A way to write embeddings: the ending of its file or folder, and what writes it."""
 
     ending: str
-    write: Callable[[Path, Vectors], None]
+    write: Callable[[Path, Vectors, list[str]], None]
 
 
-def embeddings_of(run: Path) -> Vectors:
-    """The embeddings of a run, [N, d]."""
+def embeddings_of(run: Path) -> Embeddings:
+    """The embeddings of a run, and the nodes' names."""
     if not (run / "result.json").exists():
         hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
         raise InputError(f"`{run}` holds no finished run", hint)
@@ -54,10 +54,19 @@ def nearest(embeddings: Vectors, node: int, number: int = 10) -> list[tuple[int,
     return [(int(other), float(cosines[other])) for other in order]
 
 
+def place_of(node: str, ids: list[str]) -> int:
+    """Which row a node has, by its name."""
+    if node not in ids:
+        close = difflib.get_close_matches(node, ids, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else f"from `{ids[0]}` to `{ids[-1]}`"
+        raise InputError(f"there is no node `{node}`", hint)
+    return ids.index(node)
+
+
 def export(run: Path, kind: str, out: Path | None = None, force: bool = False) -> Path:
     """Write the embeddings of a run in the format of another tool; beside the run, if not told where."""
     wanted = pick(FORMATS, kind, "format")
-    embeddings = embeddings_of(run)
+    vectors, ids = embeddings_of(run)
     path = out or run.with_name(f"{run.name}{wanted.ending}")
     if path.resolve() == run.resolve():
         raise InputError(f"`{path}` is the run itself", "choose another --out")
@@ -66,7 +75,7 @@ def export(run: Path, kind: str, out: Path | None = None, force: bool = False) -
             raise InputError(f"`{path}` is there already", "overwrite it with --force, or choose another --out")
         _remove_own(path, wanted)
     path.parent.mkdir(parents=True, exist_ok=True)
-    wanted.write(path, embeddings)
+    wanted.write(path, vectors, ids)
     return path
 
 
@@ -79,54 +88,54 @@ def _remove_own(path: Path, wanted: Format) -> None:
         shutil.rmtree(path)
 
 
-def _parquet(path: Path, embeddings: Vectors) -> None:
-    """One row a node: its number, and its vector as a list."""
+def write_parquet(path: Path, vectors: Vectors, ids: list[str]) -> None:
+    """One row a node: its name, and its vector as a list."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise InputError("parquet needs pyarrow", 'pip install "progcl[parquet]"') from None
-    flat = pyarrow.array(embeddings.ravel())
-    vectors = pyarrow.FixedSizeListArray.from_arrays(flat, embeddings.shape[1])
-    table = pyarrow.table({"node": np.arange(len(embeddings)), "embedding": vectors})
+    flat = pyarrow.array(vectors.ravel())
+    lists = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    table = pyarrow.table({"node": ids, "embedding": lists})
     replace(path, lambda part: pyarrow.parquet.write_table(table, part))
 
 
-def _word2vec(path: Path, embeddings: Vectors) -> None:
-    """word2vec's text format, as gensim's `KeyedVectors.load_word2vec_format` reads it."""
+def _word2vec(path: Path, vectors: Vectors, ids: list[str]) -> None:
+    """word2vec's text format, as gensim's `KeyedVectors.load_word2vec_format` reads it; it knows no spaces in names."""
 
     def write(part: Path) -> None:
         with part.open("w") as file:
-            print(*embeddings.shape, file=file)
-            _rows(file, embeddings, named=True)
+            print(*vectors.shape, file=file)
+            for name, row in zip(ids, vectors, strict=True):
+                file.write(" ".join(["_".join(name.split()), *_numbers(row)]) + "\n")
 
     replace(path, write)
 
 
-def _projector(path: Path, embeddings: Vectors) -> None:
+def _projector(path: Path, vectors: Vectors, ids: list[str]) -> None:
     """A log folder for TensorBoard's projector; its two tables also suit projector.tensorflow.org."""
     part = path.with_name(f".{path.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     with (part / "vectors.tsv").open("w") as file:
-        _rows(file, embeddings, named=False, between="\t")
-    (part / "metadata.tsv").write_text("".join(f"{node}\n" for node in range(len(embeddings))))
+        for row in vectors:
+            file.write("\t".join(_numbers(row)) + "\n")
+    (part / "metadata.tsv").write_text("".join(" ".join(name.split()) + "\n" for name in ids))
     facts = {"tensor_name": "embeddings", "tensor_path": "vectors.tsv", "metadata_path": "metadata.tsv"}
     lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in facts.items())
     (part / "projector_config.pbtxt").write_text(f"embeddings {{\n{lines}}}\n")
     part.replace(path)
 
 
-def _rows(file: Any, embeddings: Vectors, named: bool, between: str = " ") -> None:
-    for node, row in enumerate(embeddings):
-        numbers = [f"{value:.7g}" for value in row]
-        file.write(between.join([str(node), *numbers] if named else numbers) + "\n")
+def _numbers(row: Vectors) -> list[str]:
+    return [f"{value:.7g}" for value in row]
 
 
 PROJECTOR = {"vectors.tsv", "metadata.tsv", "projector_config.pbtxt"}
 FORMATS = {
     "npz": Format(".npz", save_embeddings),
-    "parquet": Format(".parquet", _parquet),
+    "parquet": Format(".parquet", write_parquet),
     "word2vec": Format(".vec", _word2vec),
     "tensorboard": Format("-projector", _projector),
 }

@@ -9,42 +9,29 @@ import matplotlib
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.contrast import Block, InfoNCE
-from progcl.estimators import Estimator
-from progcl.miners import ProGCL
-from progcl.mixtures import Mixture
+from progcl.curves import Curves
 
 BLUE, ORANGE, GREY = "#3b6ea5", "#d9822b", "#555555"
 
 
-def draw_mixture(miner: ProGCL, data: Data | None, path: Path, pairs: int = 1_000_000) -> None:
-    """Similarities of negatives at epoch E, the fitted mixture over them, and p(true | s).
-
-    With `data` and its labels, true and false negatives are told apart; they are drawn, never used.
-    """
-    s, same_class = _sample(miner, data, pairs)
+def draw_mixture(curves: Curves, path: Path) -> None:
+    """Similarities of negatives at epoch E, the fitted mixture over them, and p(true | s)."""
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
-    if same_class is None:
-        groups = [(np.ones(len(s), dtype=bool), GREY, "negatives")]
-    else:
-        groups = [(~same_class, BLUE, "true negatives (by label)"), (same_class, ORANGE, "false negatives (by label)")]
-    for members, color, name in groups:
-        number, edges = np.histogram(s[members], 80, (0, 1))
-        axes.stairs(number / len(s) / (edges[1] - edges[0]), edges, fill=True, color=color, alpha=0.35, label=name)
-    grid = np.linspace(0.002, 0.998, 500)
-    if isinstance(miner.estimator, Mixture):
-        for density, color, name in zip(miner.estimator.density(grid), (BLUE, ORANGE), ("true", "false"), strict=True):
-            axes.plot(grid, density, color=color, linewidth=1.8, label=f"fitted: {name}")
-    axes.set(xlabel=f"similarity at epoch {miner.start_epoch}, normalised", ylabel="density", xlim=(0, 1))
-    if type(miner.estimator).of_pairs is Estimator.of_pairs:  # it looks at s, not at the nodes
+    colors = (GREY,) if len(curves.density) == 1 else (BLUE, ORANGE)
+    for (name, density), color in zip(curves.density.items(), colors, strict=True):
+        edges = np.linspace(0, 1, len(density) + 1)
+        axes.stairs(density, edges, fill=True, color=color, alpha=0.35, label=name)
+    for (name, density), color in zip(curves.fitted.items(), (BLUE, ORANGE), strict=False):
+        axes.plot(curves.grid, density, color=color, linewidth=1.8, label=f"fitted: {name}")
+    axes.set(xlabel=f"similarity at epoch {curves.start_epoch}, normalised", ylabel="density", xlim=(0, 1))
+    if curves.probability is not None:
         right = axes.twinx()
-        probability = miner.estimator.posterior(torch.from_numpy(grid)).numpy()
-        right.plot(grid, probability, color=GREY, linestyle="--", linewidth=1.2, label="p(true | s)")
+        right.plot(curves.grid, curves.probability, color=GREY, linestyle="--", linewidth=1.2, label="p(true | s)")
         right.set(ylim=(0, 1.05), ylabel="p(true | s)")
     figure.legend(loc="outside upper center", ncols=3, fontsize=8, frameon=False)
     for side in figure.axes:
@@ -95,17 +82,3 @@ def save_svg(figure: Figure, path: Path) -> None:
     """Write a picture, with the same bytes for the same content."""
     with matplotlib.rc_context({"svg.hashsalt": "progcl"}):
         figure.savefig(path, format="svg", metadata={"Date": None})
-
-
-def _sample(miner: ProGCL, data: Data | None, pairs: int) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
-    """Normalised similarities of random inter-view negatives, and whether the two nodes share a class."""
-    generator = torch.Generator().manual_seed(0)
-    own, other = miner.snapshot
-    known = miner.known
-    chosen = torch.randint(0, len(known), (pairs,), generator=generator)
-    others = (chosen + torch.randint(1, len(known), (pairs,), generator=generator)) % len(known)
-    first, second = known[chosen], known[others]
-    parts = zip(first.split(2**14), second.split(2**14), strict=True)
-    s = miner.normalize(torch.cat([(own[i] * other[j]).sum(dim=1) for i, j in parts])).cpu().numpy()
-    labels = None if data is None else data.get("y")
-    return s, None if labels is None else (labels[first] == labels[second]).cpu().numpy()

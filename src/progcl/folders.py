@@ -15,7 +15,7 @@ JOB = "job.txt"
 FILES = {
     JOB,
     *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "mixture.svg", "result.json"),
-    *("first-stage.safetensors", "comparison.json", "compare"),
+    *("curves.json", "first-stage.safetensors", "comparison.json", "compare", "embeddings.parquet", "report.html"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -50,6 +50,7 @@ class Graph:
     """
 
     seeds: Tensor | None = None
+    steps = 1  # of an epoch
 
     def __init__(self, data: Data) -> None:
         self.nodes = int(data.num_nodes)
@@ -72,6 +73,11 @@ class Graph:
         kept_edges = torch.rand(self.edges, generator=generator) >= edge_rates
         kept_columns = torch.rand(self.columns, generator=generator) >= feature_rates
         return View(self, kept_edges, kept_columns)
+
+    @torch.no_grad()
+    def embed(self, encoder: Callable[[View], Tensor], progress: bool = False) -> Tensor:
+        """Embeddings of all nodes [N, hidden]."""
+        return encoder(View(self))
 
     def with_edges(self, edge_index: Tensor, weight: Tensor) -> Graph:
         """The same features on other edges, which keep the weights that they are given."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from torch import Tensor
 
 CHANCES = 2**32
@@ -17,3 +19,8 @@ def _fold(x: Tensor, factor: int) -> Tensor:
     """In place."""
     x.bitwise_xor_(x >> 16).mul_(factor).bitwise_and_(CHANCES - 1)
     return x.bitwise_xor_(x >> 15)
+
+
+def derived_seed(seed: int, name: str) -> int:
+    """A seed of its own for every named generator."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:7], "big")

@@ -34,6 +34,7 @@ from progcl.registry import pick
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 SPARSE = 0.1  # share of entries below which a sparse product is the faster one
+OTHERS = 100  # nodes outside the largest class, so that a tenth of the nodes is sure to have some
 STRENGTHS = 10.0 ** np.arange(-1, 4.5, 0.5)  # C of the logistic regressions
 
 
@@ -123,6 +124,14 @@ def require_labels(data: Data) -> None:
     """Raise `InputError` where there is nothing to probe with."""
     if data.get("y") is None:
         raise InputError("the data has no labels to probe with", "set --probe.protocol none")
+
+
+def too_few(data: Data) -> str | None:
+    """Why a graph's labels cannot be relied on to make splits; empty if they can, None if there are no labels."""
+    if data.get("y") is None:
+        return None
+    others = len(data.y) - int(torch.bincount(data.y).max())
+    return f"{others} nodes outside the largest class: too few to score the embedding" if others < OTHERS else ""
 
 
 def labels_of(data: Data) -> Labels:

@@ -16,6 +16,9 @@ class DataConfig:
         name: a name that `progcl ls data` lists
         normalize: scale each row of the features to absolute sum 1
         inductive: train on the data's training nodes alone; the others are met only when they are embedded
+        graph: file: your own graph; `progcl embed` takes the same ones
+        features_from: file: .npy or table with the features, if the graph's file has none
+        labels_from: file: the same with the classes
         mapped: csbm: .npy file to map the features from instead of holding them in memory; written if it is not there
         neighbors: digits: neighbours per image
         nodes: csbm: number of nodes
@@ -30,6 +33,9 @@ class DataConfig:
     name: str = "digits"
     normalize: bool = True
     inductive: bool = False
+    graph: str | None = None
+    features_from: str | None = None
+    labels_from: str | None = None
     mapped: str | None = None
     neighbors: int | None = None
     nodes: int | None = None
@@ -90,21 +96,28 @@ class EncoderConfig:
     """The network.
 
     Args:
-        name: gcn, sage (mean of the neighbours beside the node itself) or mlp (no message passing)
+        name: gcn, sage (mean of the neighbours beside the node itself), mlp (no message passing), or hops: mlp on what
+            reaches a node in some hops, computed once before training
         layers: number of layers; all but the last are twice as wide as the embedding (sage: as wide)
         hidden: width of the embedding
         projection: width of the projector's hidden layer
         activation: after every layer; rrelu is the fixed leaky ReLU that the published settings use
+        hops: hops: how many
+        rank: hops: strongest directions of the features to keep
+        with_features: put what reaches a node in some hops beside its embedding
     """
 
-    name: Literal["gcn", "sage", "mlp"] = "gcn"
+    name: Literal["gcn", "sage", "mlp", "hops"] = "gcn"
     layers: int = 2
     hidden: int = 128
     projection: int = 128
     activation: Literal["relu", "prelu", "rrelu", "elu"] = "relu"
+    hops: int = 3
+    rank: int = 256
+    with_features: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "projection"):
+        for name in ("layers", "hidden", "projection", "hops", "rank"):
             in_range(f"encoder.{name}", getattr(self, name), 1)
 
 
@@ -301,6 +314,9 @@ class Config:
             raise InputError("inductive training is probed on held-out nodes", "set --probe.nodes heldout")
         if self.data.inductive and self.method.name == "merit":
             raise InputError("method `merit` diffuses over the whole graph", "set --data.inductive false")
+        if self.encoder.name == "hops" and (self.method.name != "grace" or any(self.method.drop_edges)):
+            hint = 'set --method.name grace and --method.drop_edges "[0, 0]"'
+            raise InputError("encoder `hops` follows all edges before training, once for both views", hint)
         if self.batch.size is None:
             return
         if self.method.name in ("gca", "merit"):
@@ -308,9 +324,14 @@ class Config:
             raise InputError(f"method `{self.method.name}` needs the whole graph in a step", hint)
         if self.train.anchors is not None:
             raise InputError("a batch is contrasted as a whole", "set --train.anchors null, or --batch.size null")
-        if len(self.fanouts) != self.encoder.layers:
+        if self.samples_neighbors and len(self.fanouts) != self.encoder.layers:
             numbers = f"{len(self.fanouts)} `batch.fanouts` for {self.encoder.layers} `encoder.layers`"
             raise InputError(f"{numbers}: every layer needs one", 'for example --batch.fanouts "[10, 10, 25]"')
+
+    @property
+    def samples_neighbors(self) -> bool:
+        """Whether a batch needs neighbours that are not in it."""
+        return self.batch.size is not None and self.encoder.name != "hops"
 
     @property
     def fanouts(self) -> list[int]:

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl import checkpoint
-from progcl.batches import Sampled
 from progcl.config import to_dict, to_yaml
-from progcl.data import OWN, checked, load
+from progcl.curves import Curves
+from progcl.data import FILE, OWN, checked, load
 from progcl.distributed import connect
 from progcl.errors import InputError, ProgclWarning
 from progcl.figures import draw_mixture
@@ -69,7 +69,8 @@ def fit(
     data_root: str | Path | None = None,
     first_stage: Path | None = None,
     progress: bool = False,
-    on_epoch: Callable[[Record], None] | None = None,
+    on_epoch: Callable[[Record], object] | None = None,
+    seconds: float | None = None,
 ) -> Result:
     """Train, embed all nodes, probe.
 
@@ -78,18 +79,21 @@ def fit(
 
     Args:
         config: what to do; `load_config("photo", {"train.epochs": 500})` makes one
-        out: folder for config.yaml, log.jsonl, checkpoint.safetensors, embeddings.npz, mixture.svg, result.json
+        out: folder for config.yaml, log.jsonl, checkpoint.safetensors, embeddings.npz, result.json, and, with a fitted
+            mixture, mixture.svg and its numbers in curves.json
         resume: go on from the checkpoint in `out`; the result has the same bits as an undisturbed run
         force: overwrite what is in `out`
-        data: a PyG graph to use instead of the one that `config.data` names
+        data: a PyG graph to use instead of the one that `config.data` names; if that is a file, what is in it
         data_root: where published data is looked up
         first_stage: a file that runs differing only in the miner share: the state before epoch E is read
             from it, or written to it if it is not there
         progress: show a bar on stderr
         on_epoch: called with every epoch's record
+        seconds: stop after the epoch in which training has taken so long; the run can be resumed
     """
     if data is not None:
         data = checked(data)
+    if data is not None and config.data.name != FILE:
         config = replace(config, data=DataConfig(name=OWN, normalize=False, inductive=config.data.inductive))
     workers = connect()
     folder = Path(out) if out and workers.leads else None
@@ -112,13 +116,16 @@ def fit(
             checkpoint.save(first_stage, training.state())
         if on_epoch:
             on_epoch(record)
+        if seconds is not None and workers.from_leader(lambda: training.seconds) >= seconds:
+            break
     return _finish(training, config, folder, progress)
 
 
 def _epochs(training: Training, config: Config, progress: bool) -> Iterator[Record]:
     """The epochs that are left, with a bar."""
     name = f"{config.data.name} {config.method.name} {config.miner.name}"
-    steps, unit = (training.graph.steps, "step") if isinstance(training.graph, Sampled) else (1, "epoch")
+    steps = training.graph.steps
+    unit = "epoch" if steps == 1 else "step"
     total, done = steps * config.train.epochs, steps * len(training.records)
     with bar(progress, desc=name, total=total, initial=done, unit=unit) as steps_done:
         last = time.perf_counter()
@@ -183,7 +190,7 @@ def _keep(folder: Path, training: Training, record: Record, config: Config) -> N
     """Log every epoch, and save a checkpoint at the intervals that the configuration sets."""
     with (folder / "log.jsonl").open("a") as log:
         log.write(_line(record))
-    if record.epoch % config.train.checkpoint_every == 0 or record.epoch == config.train.epochs:
+    if record.epoch % config.train.checkpoint_every == 0:
         checkpoint.save(folder / "checkpoint.safetensors", training.state())
 
 
@@ -193,15 +200,17 @@ def _line(record: Record) -> str:
 
 def _finish(training: Training, config: Config, folder: Path | None, progress: bool) -> Result:
     """Embed, probe, and write what the run gives."""
+    if folder:
+        checkpoint.save(folder / "checkpoint.safetensors", training.state())
     embeddings = training.embed() if training.workers.leads else torch.empty(0, config.encoder.hidden)
     if folder:
-        checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy())
+        checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), training.data.get("ids"))
     start = time.perf_counter()
     score = None
     if config.probe.protocol != "none" and training.workers.leads:
         score = probe(embeddings, training.data, **config.probe.options(), progress=progress)
     seconds = {
-        "train": sum(record.seconds for record in training.records),
+        "train": training.seconds,
         "probe": time.perf_counter() - start,
     }
     losses = [record.loss for record in training.records]
@@ -209,6 +218,7 @@ def _finish(training: Training, config: Config, folder: Path | None, progress: b
     if folder:
         checkpoint.write_text(folder / "result.json", result.to_json())
         if isinstance(miner := training.miner, ProGCL) and miner.active and not miner.per_batch:
-            labels = training.seen if score else None
-            checkpoint.replace(folder / "mixture.svg", lambda part: draw_mixture(miner, labels, part))
+            curves = Curves.of(miner, training.seen if score else None)
+            checkpoint.write_text(folder / "curves.json", curves.to_json())
+            checkpoint.replace(folder / "mixture.svg", lambda part: draw_mixture(curves, part))
     return result

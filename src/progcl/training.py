@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +15,13 @@ from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 
 from progcl import checkpoint
-from progcl.batches import Neighborhoods, Sampled
 from progcl.contrast import InfoNCE, Miner
 from progcl.data import fingerprint, held_out, oracle_classes
 from progcl.distributed import ALONE, Workers
 from progcl.errors import InputError
 from progcl.estimators import Oracle
-from progcl.graph import Graph
+from progcl.hashing import derived_seed
+from progcl.lens import Lens, Part
 from progcl.methods import METHODS, Grace, Merit
 from progcl.methods.grace import Parts
 from progcl.miners import MINERS, ProGCL, ProGCLMix, ProGCLWeight
@@ -48,7 +47,8 @@ class Training:
     """The state of a run: method, optimiser, named random generators, epochs done.
 
     Attributes:
-        graph: what is trained on, whole or in batches
+        lens: the form in which graphs are seen
+        graph: what is trained on, in that form
         seen: the same as data, with the nodes' numbers that training has for them
         on_step: called with a step's loss and number of nodes
     """
@@ -61,16 +61,16 @@ class Training:
         self.workers = workers
         self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
         nodes = held_out(data)[0] if config.data.inductive else None
-        self.seen = data if nodes is None or config.batch.size else data.subgraph(nodes)
-        self.graph = self._graph(self.seen, nodes)
+        self.seen = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
+        self.lens = Lens.of(config, self.seen, workers.part)
+        self.graph = self.lens.graph(self.seen, nodes)
         self.checksum = fingerprint(data)
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}
         make = find(METHODS, config.method.name, "method")
         criterion = partial(make_criterion, config, self.seen)
-        anchors = config.train.anchors
-        self.method = make(
-            Parts(self.seen, config.method, config.encoder, criterion, self.generators, anchors, workers, progress)
-        )
+        anchors, columns = config.train.anchors, self.graph.columns
+        parts = (self.seen, columns, config.method, config.encoder, criterion, self.generators, anchors)
+        self.method = make(Parts(*parts, workers, progress))
         self.miner = _mining(self.method)
         parameters = [each for each in self.method.parameters() if each.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
@@ -88,7 +88,12 @@ class Training:
             self.records.append(Record(epoch, loss, time.perf_counter() - start, peak_mb(), fitted))
             yield self.records[-1]
 
-    def _step(self, part: Graph | Neighborhoods, epoch: int) -> float:
+    @property
+    def seconds(self) -> float:
+        """That all epochs have taken."""
+        return sum(record.seconds for record in self.records)
+
+    def _step(self, part: Part, epoch: int) -> float:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(part)
         loss.backward()
@@ -99,7 +104,7 @@ class Training:
         self.on_step(loss.item(), self.graph.nodes if part.seeds is None else len(part.seeds))
         return loss.item()
 
-    def _split_over(self, workers: Workers) -> Callable[[Graph | Neighborhoods], Tensor]:
+    def _split_over(self, workers: Workers) -> Callable[[Part], Tensor]:
         """The loss, with its rows and the gradients' sum split over the processes."""
         for module in self.method.modules():
             if isinstance(module, InfoNCE):
@@ -108,21 +113,10 @@ class Training:
 
     def embed(self) -> Tensor:
         """Embeddings of all nodes [N, hidden], also of those that an inductive training did not see."""
-        return self.method.embed(self.whole(), self.progress)
-
-    def whole(self) -> Graph | Sampled:
-        """The graph with all nodes, also those that an inductive training does not see."""
-        return self._graph(self.data) if self.config.data.inductive else self.graph
-
-    def _graph(self, data: Data, nodes: Tensor | None = None) -> Graph | Sampled:
-        """A graph, whole, or in batches of `nodes` that see no others."""
-        batch = self.config.batch
-        if batch.size is None:
-            return Graph(data)
-        seed, fixed = derived_seed(self.config.train.seed, "batches"), batch.variant == "paper"
-        return Sampled(
-            data, self.config.fanouts, batch.size, seed, batch.replace, batch.steps, fixed, nodes, self.workers.part
-        )
+        data, graph = self.seen, self.graph
+        if self.config.data.inductive:
+            data, graph = self.data, self.lens.graph(self.data)
+        return self.lens.finished(self.method.embed(graph, self.progress), graph, data)
 
     def state(self) -> checkpoint.State:
         """Everything the rest of the run depends on."""
@@ -163,7 +157,7 @@ class _Loss(torch.nn.Module):
         self.trained = torch.nn.ParameterList(each for each in method.parameters() if each.requires_grad)
         self.loss = method.loss
 
-    def forward(self, part: Graph | Neighborhoods) -> Tensor:
+    def forward(self, part: Part) -> Tensor:
         return self.loss(part)
 
 
@@ -187,11 +181,6 @@ def make_miner(config: Config, name: str = "miner", data: Data | None = None) ->
             f"`{config.miner.name}` makes no Miner, but {type(made).__name__}", "derive the class from progcl.Miner"
         )
     return made
-
-
-def derived_seed(seed: int, name: str) -> int:
-    """A seed of its own for every named generator."""
-    return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:7], "big")
 
 
 def mixture_facts(miner: Miner) -> dict[str, Any] | None:

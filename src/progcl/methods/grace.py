@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance
-from progcl.batches import Neighborhoods, Sampled
 from progcl.contrast import InfoNCE
 from progcl.distributed import ALONE, Workers
 from progcl.encoders import ENCODERS, MLP, Projector
-from progcl.graph import Graph, View
+from progcl.lens import Part, Seen
 from progcl.schema import EncoderConfig, MethodConfig
 
 
@@ -31,6 +30,7 @@ class Parts:
 
     Attributes:
         data: the graph that will be trained on
+        columns: features that the encoder reads
         config: of the method
         shape: of the encoder and what follows it
         make_criterion: makes a loss with a miner of its own
@@ -41,6 +41,7 @@ class Parts:
     """
 
     data: Data
+    columns: int
     config: MethodConfig
     shape: EncoderConfig
     make_criterion: MakeCriterion
@@ -52,7 +53,7 @@ class Parts:
     def encoder(self) -> MLP:
         """A new encoder."""
         shape = self.shape
-        sizes = (self.data.x.size(1), shape.hidden, shape.layers, shape.activation)
+        sizes = (self.columns, shape.hidden, shape.layers, shape.activation)
         return ENCODERS[shape.name](*sizes, self.generators["init"])
 
     def draw_anchors(self) -> Tensor | None:
@@ -82,7 +83,7 @@ class Grace(nn.Module):
         """Pass the epoch on to the loss."""
         self.criterion.set_epoch(epoch)
 
-    def loss(self, part: Graph | Neighborhoods) -> Tensor:
+    def loss(self, part: Part) -> Tensor:
         """Draw two views, and contrast a batch, all nodes, or as many as the configuration says."""
         h1, h2 = (
             self.projector(self.encoder(part.view(*rates, self.parts.generators[name])))
@@ -96,13 +97,9 @@ class Grace(nn.Module):
     def after_step(self) -> None:
         """Nothing to do after an optimiser's step."""
 
-    @torch.no_grad()
-    def embed(self, graph: Graph | Sampled, progress: bool = False) -> Tensor:
+    def embed(self, graph: Seen, progress: bool = False) -> Tensor:
         """Embeddings [N, hidden] of the whole graph, before the projector."""
-        if isinstance(graph, Sampled):
-            return graph.embed(self.encoder, progress)
-        embeddings: Tensor = self.encoder(View(graph))
-        return embeddings
+        return graph.embed(self.encoder, progress)
 
 
 class Gca(Grace):

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from progcl.augment import random_edges
-from progcl.batches import Neighborhoods, Sampled
 from progcl.contrast import InfoNCE, OneWay
 from progcl.diffusion import strongest_links
 from progcl.encoders import Head
 from progcl.graph import Graph, View
+from progcl.lens import Part, Seen
 from progcl.methods.grace import Parts
 
 
@@ -46,7 +46,7 @@ class Merit(nn.Module):
         for criterion in (self.criterion, *self.between_networks):
             criterion.set_epoch(epoch)
 
-    def loss(self, graph: Graph | Neighborhoods) -> Tensor:
+    def loss(self, graph: Part) -> Tensor:
         """Draw two views, and contrast them with each other and with the target network's."""
         assert isinstance(graph, Graph), "the links are those of the whole graph"
         seen = self.views(graph)
@@ -85,7 +85,7 @@ class Merit(nn.Module):
             old.lerp_(new, 1 - self.parts.config.momentum)
 
     @torch.no_grad()
-    def embed(self, graph: Graph | Sampled, progress: bool = False) -> Tensor:
+    def embed(self, graph: Seen, progress: bool = False) -> Tensor:
         """Embeddings [N, hidden] of the whole graph: the online encoder's over its edges plus those over its links."""
         assert isinstance(graph, Graph), "the links are those of the whole graph"
         embeddings: Tensor = self.encoder(View(graph)) + self.encoder(View(self.diffusion(graph)))

@@ -1,0 +1,138 @@
+"""A user's graph in, embeddings out: settings chosen by its size, a report beside them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import Data
+
+from progcl.config import load_config
+from progcl.data import checked
+from progcl.errors import InputError
+from progcl.export import write_parquet
+from progcl.intake import own_graph
+from progcl.probe import too_few
+from progcl.schema import Config
+from progcl.train import Result, fit
+from progcl.training import Training
+
+STEPS, BATCH = 400, 512  # of training, and nodes of a step
+LONGEST = 50  # steps of an epoch: how often the loss is logged, and a run can be stopped
+FIRST = 0.25  # share of the epochs after which the mixture is fitted
+FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and bytes beside them
+TRAINING = 0.6  # share of the time that is left for it; the rest is for what follows
+
+
+def embed(
+    graph: str,
+    out: Path,
+    features: str | None = None,
+    labels: str | None = None,
+    budget: float | None = None,
+    changes: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: bool = True,
+) -> Result:
+    """Embed the nodes of a graph in a file.
+
+    Args:
+        graph: .npz, .csv, .tsv, .txt, .parquet, .safetensors, .pt or .graphml
+        out: folder for embeddings.npz, embeddings.parquet (if pyarrow is there), report.html and the files of a run
+        features: file with features, if `graph` has none
+        labels: file with classes, to colour the map and score the embedding; training never sees them
+        budget: seconds that all may take
+        changes: of the chosen settings, by dotted key
+        resume: go on from the checkpoint in `out`
+        force: overwrite what is in `out`
+        progress: say what is done, on stderr
+    """
+    start = time.monotonic()
+    data = checked(own_graph(graph, features, labels))
+    place = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
+    config = load_config("embed", {**by_size(int(data.num_nodes)), **_probing(data), **place, **(changes or {})})
+    _need_room(out, config, data)
+    if resume and (out / "config.yaml").exists():
+        config = load_config(str(out / "config.yaml"), changes)
+    elif budget is not None:
+        config = within(config, data, budget - (time.monotonic() - start))
+    if progress:
+        print("\n".join([*(f"note: {remark}" for remark in data.remarks), plan(config, data)]), file=sys.stderr)
+    seconds = None if budget is None else TRAINING * (budget - (time.monotonic() - start))
+    result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds)
+    if find_spec("pyarrow"):
+        write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
+    return result
+
+
+def by_size(nodes: int, steps: int = STEPS, batch: int = BATCH) -> dict[str, Any]:
+    """Settings that depend on the number of nodes: the whole graph in a step, or batches."""
+    whole = nodes <= 2 * batch
+    in_epoch = 1 if whole else min(LONGEST, -(-nodes // batch))
+    epochs = max(4, -(-steps // in_epoch))
+    return {
+        "batch.size": None if whole else batch,
+        "batch.steps": None if whole else in_epoch,
+        "train.epochs": epochs,
+        "miner.start_epoch": max(2, round(FIRST * epochs)),
+        "train.checkpoint_every": max(1, epochs // 20),
+    }
+
+
+def within(config: Config, data: Data, seconds: float) -> Config:
+    """As many epochs as the time suffices for, at most those of the configuration; two of them are tried out."""
+    trial = replace(config, batch=replace(config.batch, steps=min(3, config.batch.steps or 1)))
+    *_, record = Training(trial, data).run(2)
+    steps = (config.batch.steps or 1) / (trial.batch.steps or 1)
+    affordable = int(TRAINING * seconds / (record.seconds * steps))
+    if affordable < 1:
+        raise InputError(f"one epoch takes {record.seconds * steps:.0f} s, more than the budget leaves")
+    epochs = min(config.train.epochs, affordable)
+    first = max(1, config.miner.start_epoch * epochs // config.train.epochs)
+    return replace(config, train=replace(config.train, epochs=epochs), miner=replace(config.miner, start_epoch=first))
+
+
+def plan(config: Config, data: Data) -> str:
+    """What will be done, in a line."""
+    nodes, edges = int(data.num_nodes), data.edge_index.size(1) // 2
+    how = "all at once" if config.batch.size is None else f"in batches of {config.batch.size:,}"
+    if config.train.anchors:
+        how = f"{config.train.anchors:,} of them at a time"
+    steps = config.train.epochs * (config.batch.steps or 1)
+    size = f"{nodes:,} nodes, {edges:,} edges, {data.x.size(1):,} features"
+    return f"{size}: {config.miner.name} on {config.encoder.name}, nodes {how}, {steps:,} steps"
+
+
+def seconds_of(text: str) -> float:
+    """'90', '90s', '5m', '1h30m' in seconds."""
+    units = {"h": 3600, "m": 60, "s": 1, "": 1}
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms]?)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise InputError(f"`{text}` is no time", "write 90s, 5m or 1h30m")
+    return sum(float(number) * units[unit] for number, unit in parts)
+
+
+def _need_room(out: Path, config: Config, data: Data) -> None:
+    """Say before training if its result will not fit on the disk."""
+    there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
+    needed = FILES * 4 * int(data.num_nodes) * config.encoder.hidden + BASE
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        message = f"about {needed / 1e6:,.0f} MB are needed, {free / 1e6:,.0f} MB are free on the disk of `{there}`"
+        raise InputError(message, "choose another --out, or make room")
+
+
+def _probing(data: Data) -> dict[str, Any]:
+    """Whether there are labels enough to score the embedding with."""
+    reason = too_few(data)
+    if reason:
+        data.remarks.append(reason)
+    return {} if reason == "" else {"probe.protocol": "none"}

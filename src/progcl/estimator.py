@@ -1,0 +1,161 @@
+"""ProGCL in scikit-learn's manners: fit, transform, fit_transform, get_params, clone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.neighbors import kneighbors_graph
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch_geometric.data import Data
+
+from progcl.config import load_config
+from progcl.data import checked
+from progcl.embed import FIRST, by_size
+from progcl.errors import InputError
+from progcl.files import Found, assembled, from_networkx
+from progcl.intake import taken_in
+from progcl.methods import Grace
+from progcl.progress import bar
+from progcl.training import Training, mixture_facts
+
+Vectors = NDArray[np.float32]
+
+
+class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Node embeddings without labels.
+
+    A graph is a PyG `Data`, a pair (adjacency, features) of scipy, numpy or torch matrices, or a networkx graph whose
+    nodes have numbers as attributes. A plain array of features has no edges: its rows are tied to their nearest ones.
+
+    Args:
+        hidden: width of the embedding
+        epochs: passes over the graph; None chooses by its size, as `progcl embed` does
+        miner: treatment of negatives: progcl-weight, progcl-mix, none, ...
+        encoder: hops, gcn, sage or mlp
+        with_features: put what reaches a node in some hops beside its embedding
+        n_neighbors: edges of a row, if there is no graph
+        random_state: seed
+        verbose: show a bar
+        options: any other option of `progcl train`, by dotted key
+
+    Attributes:
+        embedding_: of the graph that was fitted, [N, hidden]
+        loss_curve_: loss of every epoch
+        mixture_: the fitted mixture in numbers; None if there was none
+        n_features_in_: features that a graph needs to have
+    """
+
+    def __init__(
+        self,
+        hidden: int = 256,
+        epochs: int | None = None,
+        miner: str = "progcl-weight",
+        encoder: str = "hops",
+        with_features: bool = False,
+        n_neighbors: int = 10,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.epochs = epochs
+        self.miner = miner
+        self.encoder = encoder
+        self.with_features = with_features
+        self.n_neighbors = n_neighbors
+        self.random_state = random_state
+        self.verbose = verbose
+        self.options = options
+
+    def fit(self, X: Any, y: Any = None) -> ProGCL:
+        """Train on a graph; `y` is ignored."""
+        data = self._graph(X, reset=True)
+        training = Training(load_config("embed", self._settings(len(data.x))), data)
+        if not isinstance(training.method, Grace):
+            raise InputError("method `merit` embeds only the graph that it was trained on", "use `progcl train`")
+        epochs = training.config.train.epochs
+        records = bar(self.verbose, iterable=training.run(epochs), total=epochs, unit="epoch")
+        self.loss_curve_ = [record.loss for record in records]
+        self.mixture_ = mixture_facts(training.miner)
+        self.lens_, self.encoder_ = training.lens, training.method.encoder
+        self.embedding_: Vectors = training.embed().numpy()
+        return self
+
+    def transform(self, X: Any) -> Vectors:
+        """Embed a graph with the same features, also one that was not there when the encoder was trained."""
+        check_is_fitted(self)
+        data = self._graph(X, reset=False)
+        graph = self.lens_.graph(data)
+        vectors: Vectors = self.lens_.finished(graph.embed(self.encoder_), graph, data).numpy()
+        return vectors
+
+    def fit_transform(self, X: Any, y: Any = None) -> Vectors:
+        """Train on a graph, and embed it."""
+        return self.fit(X).embedding_
+
+    def __sklearn_tags__(self) -> Tags:
+        """Embeddings are float32, whatever the features are."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+    def _settings(self, nodes: int) -> dict[str, Any]:
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        chosen = {
+            **by_size(nodes),
+            "encoder.name": self.encoder,
+            "encoder.hidden": self.hidden,
+            "encoder.projection": self.hidden,
+            "encoder.with_features": self.with_features,
+            "miner.name": self.miner,
+            "train.seed": self.random_state if isinstance(self.random_state, int) else seed,
+            "probe.protocol": "none",
+        }
+        if self.epochs is not None:
+            chosen |= {"train.epochs": self.epochs, "miner.start_epoch": max(1, round(FIRST * self.epochs))}
+        return {**chosen, **(self.options or {})}
+
+    def _graph(self, X: Any, reset: bool) -> Data:
+        """Whatever a user has as a graph, with as many features as were there to fit."""
+        if isinstance(X, Data):
+            found = Data(x=X.get("x"), edge_index=X.edge_index, num_nodes=X.num_nodes)
+        elif isinstance(X, networkx.Graph):
+            found = assembled(from_networkx(X))
+        elif isinstance(X, tuple) and len(X) == 2:
+            found = assembled(_pair(*X))
+        else:
+            found = self._tied(validate_data(self, X, reset=reset, dtype=np.float32, ensure_min_samples=2))
+        data = checked(taken_in(found))
+        if reset:
+            self.n_features_in_ = data.x.size(1)
+        elif data.x.size(1) != self.n_features_in_:
+            given, needed = data.x.size(1), self.n_features_in_
+            raise InputError(f"the graph has {given} features, {type(self).__name__} was fitted to {needed}")
+        return data
+
+    def _tied(self, rows: Vectors) -> Data:
+        ties = kneighbors_graph(rows, min(self.n_neighbors, len(rows) - 1)).tocoo()
+        edges = torch.from_numpy(np.stack([ties.row, ties.col]).astype(np.int64))
+        return Data(x=torch.from_numpy(rows), edge_index=edges, num_nodes=len(rows))
+
+
+def _pair(adjacency: Any, features: Any) -> Found:
+    """(adjacency, features) of any of the usual kinds."""
+    matrix = scipy.sparse.coo_matrix(_plain(adjacency))
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"an adjacency matrix is square (got {list(matrix.shape)})")
+    edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
+    return Found(edges, None if features is None else _plain(features), nodes=matrix.shape[0])
+
+
+def _plain(matrix: Any) -> Any:
+    if isinstance(matrix, torch.Tensor):
+        return (matrix if matrix.layout == torch.strided else matrix.to_dense()).numpy()
+    return matrix if scipy.sparse.issparse(matrix) else np.asarray(matrix)

@@ -1,0 +1,132 @@
+"""A graph as a table: what a node holds and what reaches it in a few hops, side by side, computed once.
+
+An encoder of such rows needs no message passing while it is trained: a step costs as much on any graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.utils.extmath import randomized_svd
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch_geometric.data import Data
+
+from progcl.distributed import portion
+from progcl.graph import Graph, Step, View, propagate
+from progcl.progress import bar
+from progcl.seeds import Batches
+
+CHUNK = 2**14  # rows that are read together
+WIDE = 2048  # columns up to which their products are collected, which reads every row once
+
+
+class Hops(Batches["Rows"]):
+    """[F, ÂF, Â²F, ...] with rows of length 1 in each block, F the features on their strongest directions.
+
+    Args:
+        data: the graph
+        directions: what its features are reduced to, [features, rank]
+        hops: how many times to propagate
+        size: nodes of a batch; None for all
+        seed: of the batches, as are steps, fixed and part
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        directions: Tensor,
+        hops: int,
+        size: int | None = None,
+        seed: int = 0,
+        steps: int | None = None,
+        fixed: bool = False,
+        part: tuple[int, int] = (0, 1),
+    ) -> None:
+        self.nodes = int(data.num_nodes)
+        super().__init__(torch.arange(self.nodes), size or self.nodes, seed, steps, fixed, part)
+        self.whole = size is None
+        self.rows = side_by_side(reduced(data.x, directions), data, hops)
+        self.columns = self.rows.size(1)
+
+    def draw(self, seeds: Tensor, own: Tensor, key: int) -> Rows:
+        """The rows of a batch."""
+        return Rows(self.rows, None) if self.whole else Rows(self.rows[own], seeds, self.part)
+
+    @torch.no_grad()
+    def embed(self, encoder: Callable[[RowsView], Tensor], progress: bool = False) -> Tensor:
+        """Embeddings of all nodes [N, hidden]."""
+        parts = bar(progress, iterable=self.rows.split(CHUNK), desc="embed", leave=False)
+        return torch.cat([encoder(RowsView(part)) for part in parts])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the table that a step sees: of all `seeds` that are contrasted (None: all nodes), or of a `part`."""
+
+    rows: Tensor
+    seeds: Tensor | None
+    part: tuple[int, int] = (0, 1)
+
+    def view(self, edge_rate: float | Tensor, feature_rate: float | Tensor, generator: torch.Generator) -> RowsView:
+        """What chance leaves of the entries, each by itself, whoever embeds it; edges have been followed already."""
+        total = len(self.rows if self.seeds is None else self.seeds)
+        chance = torch.rand(total, self.rows.size(1), generator=generator)[portion(total, self.part)]
+        return RowsView(self.rows * (chance >= feature_rate))
+
+
+@dataclass(frozen=True)
+class RowsView:
+    """Rows of the table, some entries of which may be 0."""
+
+    rows: Tensor
+
+    def step(self, number: int, x: Tensor | None) -> Step:
+        """What layer `number` sees."""
+        return _RowsStep(self.rows if x is None else x)
+
+
+class _RowsStep:
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+
+    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
+        raise NotImplementedError("rows hold what messages have brought")
+
+    def own(self, weight: Tensor) -> Tensor:
+        return self.x @ weight
+
+
+def side_by_side(x: Tensor, data: Data, hops: int) -> Tensor:
+    """[x, Âx, Â²x, ...], each with rows of length 1."""
+    adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
+    blocks = [x]
+    for _ in range(hops):
+        blocks.append(propagate(blocks[-1], adjacency))
+    return torch.cat([normalize(block, dim=1) for block in blocks], dim=1)
+
+
+def strongest_directions(x: Tensor, rank: int) -> Tensor:
+    """The right singular vectors [features, rank] of unit rows; the identity where there are no more columns."""
+    columns = x.size(1)
+    if columns <= rank:
+        return torch.eye(columns)
+    if columns <= WIDE:
+        products = sum(part.T @ part for part in (normalize(rows, dim=1).double() for rows in x.split(CHUNK)))
+        assert isinstance(products, Tensor)
+        directions = torch.linalg.eigh(products).eigenvectors[:, -rank:].flip(1).float()
+    else:
+        unit = csr_matrix(normalize(x, dim=1).numpy())
+        directions = torch.from_numpy(np.ascontiguousarray(randomized_svd(unit, rank, random_state=0)[2].T)).float()
+    largest: Tensor = directions.gather(0, directions.abs().argmax(dim=0, keepdim=True))
+    upright: Tensor = directions * largest.sign()  # else it is the solver's whim
+    return upright
+
+
+def reduced(x: Tensor, directions: Tensor) -> Tensor:
+    """Unit rows on the directions, [N, rank]."""
+    return torch.cat([normalize(rows, dim=1) @ directions for rows in x.split(CHUNK)])

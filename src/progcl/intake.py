@@ -1,0 +1,112 @@
+"""A user's graph made ready: edges once in both directions, features if it has none, and what is odd about it said."""
+
+from __future__ import annotations
+
+import torch
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch_geometric.data import Data
+from torch_geometric.utils import coalesce, to_undirected
+
+from progcl.errors import InputError
+from progcl.files import read_graph
+
+WALKS, WIDTH = 3, 64  # steps of a random walk, and numbers that say where it ends
+SCALES = 1000  # how much larger one column may be than another before somebody should know
+
+
+def own_graph(graph: str, features_from: str | None = None, labels_from: str | None = None) -> Data:
+    """A graph of your own from a file; `progcl embed --help` lists the formats."""
+    return taken_in(read_graph(graph, features_from, labels_from))
+
+
+def taken_in(data: Data) -> Data:
+    """A graph in the form that training expects, with `remarks`: what a user may not expect, a sentence each."""
+    nodes = int(data.num_nodes)
+    if nodes < 2:
+        raise InputError(f"a graph needs at least 2 nodes (got {nodes})", "nodes are told apart from others")
+    edges, remarks = _both_ways(data.edge_index, nodes)
+    made = Data(edge_index=edges, num_nodes=nodes)
+    for name in ("y", "ids", "classes"):
+        if data.get(name) is not None:
+            made[name] = data[name]
+    if data.get("x") is None:
+        made.x = structure(edges, nodes)
+        remarks.append("no features: the degree, and where random walks end, are used instead")
+    else:
+        made.x = data.x.float()
+        remarks += _about_features(made.x)
+    made.remarks = [*remarks, *_about_shape(edges, nodes)]
+    return made
+
+
+def structure(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
+    """Features of nodes that have none [N, 1 + 3·64]: log degree, and random projections of where walks end.
+
+    R [N, 64] has a random vector for every node, and P = D⁻¹A; the blocks PR, P²R and P³R are alike for nodes whose
+    walks end at the same places.
+    """
+    source, target = edges
+    degree = torch.bincount(target, minlength=nodes)
+    share = degree.clamp_min(1).float().reciprocal()[target]
+    walk = torch.sparse_coo_tensor(torch.stack([target, source]), share, (nodes, nodes), check_invariants=False)
+    ends = torch.randn(nodes, WIDTH, generator=torch.Generator().manual_seed(seed))
+    height = degree.float().log1p().unsqueeze(1)
+    blocks = [height / height.max()]
+    for _ in range(WALKS):
+        ends = walk @ ends
+        blocks.append(normalize(ends, dim=1))
+    return torch.cat(blocks, dim=1)
+
+
+def _both_ways(edge_index: Tensor, nodes: int) -> tuple[Tensor, list[str]]:
+    """Every edge once in both directions, without loops."""
+    proper = edge_index[:, edge_index[0] != edge_index[1]]
+    if not proper.size(1):
+        raise InputError("the graph has no edges", "without any, the features are all there is to embed")
+    loops, once = edge_index.size(1) - proper.size(1), coalesce(proper, num_nodes=nodes)
+    edges: Tensor = to_undirected(once, num_nodes=nodes)
+    remarks = []
+    if loops:
+        remarks.append(f"{counted(loops, 'self-loop')} left out: every node sees itself anyway")
+    if repeated := proper.size(1) - once.size(1):
+        remarks.append(f"{counted(repeated, 'duplicate edge')} left out")
+    if once.size(1) < edges.size(1):
+        remarks.append("edges are there in one direction (a directed graph, or each listed once): used in both")
+    return edges, remarks
+
+
+def _about_shape(edges: Tensor, nodes: int) -> list[str]:
+    degree = torch.bincount(edges[0], minlength=nodes)
+    remarks = []
+    if isolated := int((degree == 0).sum()):
+        remarks.append(f"{counted(isolated, 'isolated node')}: embedded by the features alone")
+    links = coo_matrix((torch.ones(edges.size(1)).numpy(), edges.numpy()), (nodes, nodes))
+    parts = connected_components(links, directed=False)[0] - isolated
+    if parts > 1:
+        remarks.append(f"{parts:,} separate parts, which share nothing but the kind of their features")
+    return remarks
+
+
+def _about_features(x: Tensor) -> list[str]:
+    remarks = []
+    low, high = x.amin(dim=0), x.amax(dim=0)
+    if constant := int((low == high).sum()):
+        remarks.append(f"{counted(constant, 'feature')} of {x.size(1):,} the same for all nodes")
+    sizes = torch.maximum(low.abs(), high.abs())
+    sizes = sizes[sizes > 0]
+    if len(sizes) and sizes.max() > SCALES * sizes.median():
+        ratio = float(sizes.max() / sizes.median())
+        remarks.append(
+            f"the largest feature is {ratio:,.0f} times a usual one and will hide others: rescale the columns"
+        )
+    if repeated := len(x) - len({hash(row.tobytes()) for row in x.numpy()}):
+        remarks.append(f"{counted(repeated, 'node')} with features that another node has, too")
+    return remarks
+
+
+def counted(number: int, name: str) -> str:
+    """A number and what it counts."""
+    return f"{number:,} {name}{'s' if number != 1 else ''}"

@@ -1,0 +1,238 @@
+"""Every format gives the same graph, names of nodes come back, and what cannot be read is said in a line."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import scipy.sparse
+import torch
+from safetensors.numpy import save_file
+from torch_geometric.data import Data
+
+from progcl import InputError
+from progcl.files import read_graph
+
+EDGES = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+Y = np.array([0, 0, 1, 1])
+NAMES = ["ann", "bob", "cid", "dan"]
+
+
+def csr(prefix: str, matrix: scipy.sparse.csr_matrix) -> dict[str, Any]:
+    return {f"{prefix}_{key}": np.asarray(getattr(matrix, key)) for key in ("data", "indices", "indptr", "shape")}
+
+
+def adjacency() -> scipy.sparse.csr_matrix:
+    return scipy.sparse.csr_matrix((np.ones(5), EDGES), (4, 4))
+
+
+def npz(path: Path) -> None:
+    np.savez(path, edge_index=EDGES, x=X, y=Y)
+
+
+def npz_csr(path: Path) -> None:
+    np.savez(path, **csr("adj", adjacency()), **csr("attr", scipy.sparse.csr_matrix(X)), labels=Y)
+
+
+def npz_dense_features(path: Path) -> None:
+    np.savez(path, **csr("adj", adjacency()), attr_matrix=X, labels=Y)
+
+
+def safetensors(path: Path) -> None:
+    save_file({"edge_index": EDGES, "x": X, "y": Y}, path)
+
+
+def pt_data(path: Path) -> None:
+    torch.save(Data(x=torch.tensor(X), edge_index=torch.tensor(EDGES), y=torch.tensor(Y)), path)
+
+
+def pt_dict(path: Path) -> None:
+    torch.save({"x": torch.tensor(X), "edge_index": torch.tensor(EDGES), "y": torch.tensor(Y)}, path)
+
+
+WHOLE: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "npz": ("g.npz", npz),
+    "csr": ("g.npz", npz_csr),
+    "csr with dense features": ("g.npz", npz_dense_features),
+    "safetensors": ("g.safetensors", safetensors),
+    "pyg": ("g.pt", pt_data),
+    "dict": ("g.pt", pt_dict),
+}
+
+
+def pairs(data: Data) -> set[tuple[int, int]]:
+    return set(map(tuple, data.edge_index.T.tolist()))
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_files_of_arrays(kind: str, tmp_path: Path) -> None:
+    name, write = WHOLE[kind]
+    write(tmp_path / name)
+    data = read_graph(str(tmp_path / name))
+    assert pairs(data) == set(map(tuple, EDGES.T.tolist()))
+    assert data.x.tolist() == X.tolist()
+    assert data.y.tolist() == Y.tolist()
+    assert data.classes == ["0", "1"]
+    assert data.ids == ["0", "1", "2", "3"]
+
+
+def test_an_adjacency_as_scipy_saves_it(tmp_path: Path) -> None:
+    scipy.sparse.save_npz(tmp_path / "g.npz", adjacency())
+    data = read_graph(str(tmp_path / "g.npz"))
+    assert pairs(data) == set(map(tuple, EDGES.T.tolist()))
+    assert data.num_nodes == 4
+    assert data.get("x") is None
+
+
+@pytest.mark.parametrize("head", ["", "source,target\n", "# a comment\n", "SRC,DST\n"])
+@pytest.mark.parametrize(("ending", "cut"), [("csv", ","), ("tsv", "\t"), ("txt", " "), ("csv", ";")])
+@pytest.mark.parametrize("named", [False, True])
+def test_edge_lists(head: str, ending: str, cut: str, named: bool, tmp_path: Path) -> None:
+    lines = [cut.join([NAMES[a], NAMES[b]] if named else [str(a), str(b)]) for a, b in EDGES.T]
+    (tmp_path / f"g.{ending}").write_text(head.replace(",", cut) + "\n".join(lines) + "\n")
+    data = read_graph(str(tmp_path / f"g.{ending}"))
+    assert data.ids == (NAMES if named else ["0", "1", "2", "3"])
+    assert pairs(data) == set(map(tuple, EDGES.T.tolist()))
+
+
+def test_further_columns_quotes_and_blank_lines(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text('"Ann, A.",bob,0.5\n\nbob,cid,1\n')
+    data = read_graph(str(tmp_path / "g.csv"))
+    assert data.ids == ["Ann, A.", "bob", "cid"]
+    assert data.edge_index.size(1) == 2
+
+
+def test_numbers_with_gaps_are_names(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("10 200\n200 3\n")
+    data = read_graph(str(tmp_path / "g.txt"))
+    assert data.ids == ["3", "10", "200"]
+    assert pairs(data) == {(1, 2), (2, 0)}
+
+
+def test_tables_beside_an_edge_list_are_joined_by_name(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("".join(f"{NAMES[a]},{NAMES[b]}\n" for a, b in EDGES.T))
+    order = [2, 0, 3, 1]
+    rows = ["id,first,second,third", *(f"{NAMES[i]},{','.join(map(str, X[i]))}" for i in order)]
+    (tmp_path / "x.csv").write_text("\n".join(rows))
+    (tmp_path / "y.tsv").write_text("\n".join(f"{NAMES[i]}\t{'new' if Y[i] else 'old'}" for i in range(4)))
+    data = read_graph(str(tmp_path / "g.csv"), str(tmp_path / "x.csv"), str(tmp_path / "y.tsv"))
+    assert data.ids == [NAMES[i] for i in order]
+    assert data.x.tolist() == X[order].tolist()
+    assert [data.classes[number] for number in data.y] == [["old", "new"][Y[i]] for i in order]
+    assert pairs(data) == {(order.index(a), order.index(b)) for a, b in EDGES.T}
+
+
+def test_rows_of_arrays_are_joined_by_number(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("".join(f"{a} {b}\n" for a, b in EDGES.T))
+    np.save(tmp_path / "x.npy", np.vstack([X, X]))
+    np.save(tmp_path / "y.npy", np.arange(8) % 2)
+    data = read_graph(*(str(tmp_path / name) for name in ("g.txt", "x.npy", "y.npy")))
+    assert data.num_nodes == 8
+    assert data.x[6].tolist() == X[2].tolist()
+
+
+def test_parquet_and_graphml(tmp_path: Path) -> None:
+    names = np.array(NAMES)
+    table = pyarrow.table({"weight": np.ones(5), "source": names[EDGES[0]], "target": names[EDGES[1]]})
+    pyarrow.parquet.write_table(table, tmp_path / "g.parquet")
+    data = read_graph(str(tmp_path / "g.parquet"))
+    assert data.ids == NAMES
+    assert pairs(data) == set(map(tuple, EDGES.T.tolist()))
+    graph = networkx.Graph()
+    for index, name in enumerate(NAMES):
+        graph.add_node(name, age=float(X[index, 0]), size=int(X[index, 1]), label=f"c{Y[index]}", note="text")
+    graph.add_edges_from((NAMES[a], NAMES[b]) for a, b in EDGES.T)
+    networkx.write_graphml(graph, tmp_path / "g.graphml")
+    data = read_graph(str(tmp_path / "g.graphml"))
+    assert data.ids == NAMES
+    assert data.x.tolist() == X[:, :2].tolist()
+    assert data.classes == ["c0", "c1"]
+
+
+def broken(tmp_path: Path, name: str) -> list[str]:
+    """Write one bad input, and say what to read."""
+    good, path = tmp_path / "good.csv", tmp_path / name
+    good.write_text("0,1\n1,2\n")
+    np.save(tmp_path / "three.npy", X[:3])
+    npz(tmp_path / "good.npz")
+    good_npz = (tmp_path / "good.npz").read_bytes()
+    contents: dict[str, Callable[[], object]] = {
+        "word.csv": lambda: path.write_text("hello\nworld\n"),
+        "ragged.csv": lambda: path.write_text("a,b\nc,d\ne\n"),
+        "empty.csv": lambda: path.write_text("\n# nothing\n"),
+        "negative.csv": lambda: path.write_text("0,1\n-1,2\n"),
+        "noise.npz": lambda: path.write_bytes(b"no archive at all"),
+        "short.npz": lambda: path.write_bytes(good_npz[:-200]),
+        "objects.npz": lambda: np.savez(path, edge_index=np.array([{"a": 1}], dtype=object)),
+        "no_edges.npz": lambda: np.savez(path, x=X),
+        "float_edges.npz": lambda: np.savez(path, edge_index=EDGES.astype(float)),
+        "rows.npz": lambda: np.savez(path, edge_index=EDGES, x=X, y=Y[:3]),
+        "stranger.npz": lambda: np.savez(path, edge_index=EDGES + 2, x=X),
+        "oblong.npz": lambda: np.savez(path, **csr("adj", scipy.sparse.csr_matrix(X))),
+        "evil.pt": lambda: path.write_bytes(pickle.dumps(print)),
+        "object.pt": lambda: torch.save({"x": Path("x")}, path),
+        "list.pt": lambda: torch.save([1, 2], path),
+        "noise.safetensors": lambda: path.write_bytes(b"no tensors"),
+        "noise.parquet": lambda: path.write_bytes(b"no table"),
+        "noise.graphml": lambda: path.write_text("<graphml"),
+        "words.csv": lambda: path.write_text("0,a\n1,b\n2,c\n"),
+        "unknown.csv": lambda: path.write_text("0,1\n1,1\n7,1\n"),
+        "two.npy": lambda: np.save(path, X[:2]),
+        "twice.csv": lambda: path.write_text("0,1\n1,1\n1,1\n2,0\n"),
+        "short.csv": lambda: path.write_text("0,1\n1,1\n"),
+    }
+    if name in contents:
+        contents[name]()
+    beside = ("words.csv", "unknown.csv", "two.npy", "twice.csv")
+    if name == "short.csv":  # labels
+        return [str(good), str(tmp_path / "three.npy"), str(path)]
+    return [str(good), str(path)] if name in beside else [str(path)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.csv", "there is no file"),
+        ("graph.xls", "there is no file"),
+        ("word.csv", "line 1 has one value"),
+        ("ragged.csv", "line 3 has 1 values"),
+        ("empty.csv", "is empty"),
+        ("negative.csv", "not negative"),
+        ("noise.npz", "cannot be read"),
+        ("short.npz", "cannot be read"),
+        ("objects.npz", "objects are never loaded"),
+        ("no_edges.npz", "no edges among x"),
+        ("float_edges.npz", "whole numbers or names"),
+        ("rows.npz", "3 labels for 4 nodes"),
+        ("stranger.npz", "node `5`, which does not exist|node `4`, which does not exist"),
+        ("oblong.npz", "is square"),
+        ("evil.pt", "objects are never loaded"),
+        ("object.pt", "objects are never loaded"),
+        ("list.pt", "holds a list"),
+        ("noise.safetensors", "cannot be read"),
+        ("noise.parquet", "cannot be read"),
+        ("noise.graphml", "cannot be read"),
+        ("words.csv", "need to be numbers"),
+        ("unknown.csv", "node `2`, which does not exist"),
+        ("two.npy", "node `2`, which does not exist"),
+        ("twice.csv", "for the second time"),
+        ("short.csv", "2 rows of labels for 3 nodes"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_a_line(name: str, message: str, tmp_path: Path) -> None:
+    arguments = broken(tmp_path, name)
+    with pytest.raises(InputError, match=message) as stopped:
+        read_graph(*arguments)
+    assert len(str(stopped.value).split("\n\nhint:")[0].splitlines()) == 1
+
+
+def test_an_unknown_ending(tmp_path: Path) -> None:
+    (tmp_path / "g.xls").write_text("")
+    with pytest.raises(InputError, match=r"unknown ending .*`.xls`"):
+        read_graph(str(tmp_path / "g.xls"))

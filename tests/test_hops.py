@@ -1,0 +1,120 @@
+"""The table of hops against its definition, and training on it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import normalize
+from torch_geometric.data import Data
+from torch_geometric.nn import SGConv
+
+from progcl import InputError, fit, load_config
+from progcl.data import csbm
+from progcl.hops import WIDE, Hops, reduced, side_by_side, strongest_directions
+from progcl.training import Training
+
+DATA = csbm(nodes=150, classes=3, degree=8, features=12, signal=3)
+SETTINGS: dict[str, Any] = {
+    "encoder.name": "hops",
+    "encoder.hops": 2,
+    "encoder.rank": 8,
+    "encoder.hidden": 16,
+    "method.drop_edges": [0.0, 0.0],
+    "method.drop_features": [0.3, 0.3],
+    "miner.start_epoch": 3,
+    "train.epochs": 6,
+    "probe.splits": 2,
+}
+
+
+def test_blocks_are_pygs_propagation_with_unit_rows() -> None:
+    rows = side_by_side(DATA.x, DATA, hops=3)
+    for hop in range(4):
+        layer = SGConv(12, 12, K=hop, bias=False) if hop else None
+        if layer is not None:
+            layer.lin.weight.data.copy_(torch.eye(12))
+        expected = DATA.x if layer is None else layer(DATA.x, DATA.edge_index).detach()
+        torch.testing.assert_close(rows[:, 12 * hop : 12 * (hop + 1)], normalize(expected, dim=1))
+
+
+@pytest.mark.parametrize("wide", [WIDE, 5], ids=["by products", "by random projections"])
+def test_directions_are_numpys_singular_vectors(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("progcl.hops.WIDE", wide)
+    monkeypatch.setattr("progcl.hops.CHUNK", 40)
+    found = strongest_directions(DATA.x, 4)
+    unit = normalize(DATA.x, dim=1)
+    _, _, vectors = np.linalg.svd(unit.numpy(), full_matrices=False)
+    np.testing.assert_allclose(np.abs(vectors[:4] @ found.numpy()), np.eye(4), atol=2e-3)
+    torch.testing.assert_close(reduced(DATA.x, found), unit @ found)
+    assert torch.equal(strongest_directions(DATA.x, 12), torch.eye(12))
+
+
+@pytest.mark.filterwarnings("ignore:no mixture fitted")
+@pytest.mark.parametrize("size", [None, 40])
+@pytest.mark.parametrize("miner", ["none", "progcl-weight", "progcl-mix"])
+def test_it_learns_whole_and_in_batches(size: int | None, miner: str) -> None:
+    config = load_config("csbm", {**SETTINGS, "batch.size": size, "miner.name": miner, "train.epochs": 12})
+    result = fit(config, data=DATA)
+    assert result.embeddings.shape == (150, 16)
+    assert result.losses[-1] < result.losses[0] or miner != "none"
+    assert result.score is not None
+    assert result.score.mean > 60
+
+
+def test_a_batch_has_the_rows_of_its_nodes() -> None:
+    graph = Hops(DATA, torch.eye(12), hops=1, size=40, seed=3)
+    met = torch.cat([part.seeds for part in graph.parts(1) if part.seeds is not None])
+    assert met.sort().values.tolist() == list(range(150))
+    part = next(graph.parts(2))
+    assert part.seeds is not None
+    assert torch.equal(part.rows, graph.rows[part.seeds])
+
+
+def test_entries_are_dropped_at_their_rate_and_alike_in_a_split() -> None:
+    whole = next(Hops(DATA, torch.eye(12), hops=1, size=40, seed=3).parts(1))
+    generator = torch.Generator()
+    seen = whole.view(0.0, 0.25, generator.manual_seed(1)).rows
+    kept = (seen != 0).float().mean() / (whole.rows != 0).float().mean()
+    assert kept.item() == pytest.approx(0.75, abs=0.05)
+    halves = []
+    for number in range(2):
+        part = next(Hops(DATA, torch.eye(12), hops=1, size=40, seed=3, part=(number, 2)).parts(1))
+        halves.append(part.view(0.0, 0.25, generator.manual_seed(1)).rows)
+    assert torch.equal(torch.cat(halves), seen)
+
+
+@pytest.mark.parametrize("changes", [{"method.drop_edges": [0.1, 0.0]}, {"method.name": "gca"}])
+def test_edges_cannot_be_dropped_after_they_were_followed(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="before training"):
+        load_config("csbm", {**SETTINGS, **changes})
+
+
+@pytest.mark.parametrize("encoder", ["hops", "gcn"])
+def test_features_beside_the_embedding(encoder: str) -> None:
+    config = load_config("csbm", {**SETTINGS, "encoder.name": encoder, "encoder.with_features": True})
+    result = fit(config, data=DATA)
+    assert result.embeddings.shape == (150, 16 + 3 * 8)
+    table = side_by_side(reduced(DATA.x, strongest_directions(DATA.x, 8)), DATA, 2)
+    torch.testing.assert_close(result.embeddings[:, 16:], normalize(table, dim=1))
+    torch.testing.assert_close(result.embeddings[:, :16].norm(dim=1), torch.ones(150))
+
+
+@pytest.mark.filterwarnings("ignore:no mixture fitted")
+def test_inductive_training_sees_nothing_of_other_nodes() -> None:
+    """Features and edges of the others may change: the encoder and the directions do not."""
+    config = load_config("csbm", {**SETTINGS, "data.inductive": True, "probe.nodes": "heldout"})
+    training = Training(config, DATA)
+    members = set(training.seen.x.double().sum(dim=1).tolist())
+    others = torch.tensor([float(row.double().sum()) not in members for row in DATA.x])
+    assert int(others.sum()) == 60
+    changed = Data(x=DATA.x.clone(), edge_index=DATA.edge_index, y=DATA.y)
+    changed.x[others] += 5
+    runs = [Training(config, data) for data in (DATA, changed)]
+    for run in runs:
+        list(run.run(4))
+    for first, second in zip(*(run.method.parameters() for run in runs), strict=True):
+        assert torch.equal(first, second)
+    first, second = (run.embed() for run in runs)
+    assert first.shape == (150, 16)
+    assert not torch.equal(first[others], second[others])
