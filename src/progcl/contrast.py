@@ -129,11 +129,11 @@ class Side(NamedTuple):
 
 
 class InfoNCE(nn.Module):
-    """The loss of Eq. 1-2, with the negatives that a miner weights or adds (Eq. 10-12, 13-16).
+    """The loss of Eq. 1-2, with the negatives that a miner weights or adds (Eq. 10-12, 13-16)::
 
-    J = -1/(2N) Σ_i [ℓ(u_i, v_i) + ℓ(v_i, u_i)],
-    ℓ(u_i, v_i) = log e^{θ(u_i,v_i)/τ} / D_i,
-    D_i = e^{θ(u_i,v_i)/τ} + Σ_{k≠i} w_ik (e^{θ(u_i,v_k)/τ} + e^{θ(u_i,u_k)/τ}) + Σ_k e^{θ(u_i,ũ_k)/τ}
+        J = -1/(2N) Σ_i [ℓ(u_i, v_i) + ℓ(v_i, u_i)],
+        ℓ(u_i, v_i) = log e^{θ(u_i,v_i)/τ} / D_i,
+        D_i = e^{θ(u_i,v_i)/τ} + Σ_{k≠i} w_ik (e^{θ(u_i,v_k)/τ} + e^{θ(u_i,u_k)/τ}) + Σ_k e^{θ(u_i,ũ_k)/τ}
 
     >>> loss = InfoNCE(tau=0.4, miner=ProGCLWeight(start_epoch=400))
     >>> for epoch in range(1, 501):

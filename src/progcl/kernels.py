@@ -1,6 +1,6 @@
 """The contrastive loss and its gradient in closed form: the fast path for weights that carry no gradient.
 
-The two views are 2N points of one symmetric problem. With x_ab = θ(a,b)/τ and e_ab = exp(x_ab), anchor a has
+The two views are 2N points of one symmetric problem. With x_ab = θ(a,b)/τ and e_ab = exp(x_ab), anchor a has::
 
     D_a = e_aa' + Σ_b w_ab e_ab,    J = 1/(2N) Σ_a (log D_a - x_aa'),
     ∂J/∂θ(a,b) = e_ab (w_ab u_a + w_ba u_b),    u_a = 1 / (2Nτ D_a),

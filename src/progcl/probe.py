@@ -1,10 +1,12 @@
 """Linear evaluation of frozen embeddings under named protocols. Nothing is chosen on test labels.
 
-| protocol | labels     | features | classifier                                | choice on        |
-|----------|------------|----------|-------------------------------------------|------------------|
-| clean    | 10 %       | row-ℓ2   | ℓ2 logistic regression                    | C, on 10 % more  |
-| gca      | 10 %       | raw      | linear layer, Adam 0.01, 3000 steps, no ℓ2 | step, on 10 % more |
-| bgrl     | 20 %       | row-ℓ2   | ℓ2 logistic regression                    | C, by 5-fold CV in the 20 % |
+========  ======  ========  ==========================================  ===========================
+protocol  labels  features  classifier                                  choice on
+========  ======  ========  ==========================================  ===========================
+clean     10 %    row-ℓ2    ℓ2 logistic regression                      C, on 10 % more
+gca       10 %    raw       linear layer, Adam 0.01, 3000 steps, no ℓ2  step, on 10 % more
+bgrl      20 %    row-ℓ2    ℓ2 logistic regression                      C, by 5-fold CV in the 20 %
+========  ======  ========  ==========================================  ===========================
 
 All test on the other 80 %, over random splits or the data's public ones (WikiCS). Settings that were chosen with labels
 are chosen on a fifth of the nodes (`nodes="tuning"`) and reported on the `rest`.
