@@ -1,10 +1,10 @@
-# make demo: train on a graph that comes with the package.   make test: lint, types, tests.
-# Both create .venv and install into it first; a second time they start at once, also without a network.
+# make demo: train on a graph that comes with the package.   make test: lint, types, tests.   make docs: HTML of docs.
+# All create .venv and install into it first; a second time they start at once, also without a network.
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.yaml')
 
-.PHONY: demo test clean
+.PHONY: demo test docs clean
 
 demo: .venv/.installed
 	$(BIN)/progcl train digits
@@ -14,6 +14,11 @@ test: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+
+# From scratch every time: the first page is made of the README, which Sphinx does not watch.
+docs: .venv/.installed-dev
+	$(BIN)/sphinx-build -W --keep-going -n -E -q docs docs/_build/html
+	@echo docs/_build/html/index.html
 
 # With the development install the package is used in place: nothing to copy.
 .venv/.installed: $(SOURCES) pyproject.toml constraints.txt | .venv
@@ -28,4 +33,4 @@ test: .venv/.installed-dev
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv runs build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv runs build dist docs/_build .pytest_cache .mypy_cache .ruff_cache

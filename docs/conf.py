@@ -1,0 +1,45 @@
+"""Sphinx: `make docs` builds the pages beside this file into docs/_build/html."""
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from progcl import __version__
+
+ROOT = Path(__file__).parents[1]
+
+project = "progcl"
+version = release = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"progcl {version}"
+
+default_role = "code"  # `x` in a docstring is code, as it is in Markdown
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+# Other packages have pages of their own; a type variable has none.
+nitpick_ignore_regex = [("py:.*", r"(?!progcl\.).*"), ("py:class", r"progcl\.estimators\.Similarities")]
+
+
+def use_readme(app: Sphinx, page: str, source: list[str]) -> None:
+    """Begin the first page with the README, whose links start at the repository's root."""
+    if page == "index":
+        readme = re.sub(r"\]\((?!http|#)", "](../", (ROOT / "README.md").read_text())
+        source[0] = readme.replace("](../docs/", "](") + source[0]
+    source[0] = source[0].replace("](../README.md", "](index.md")
+
+
+def link_code(app: Sphinx, page: str, source: list[str]) -> None:
+    """In the table of equations, let names of functions lead to the API reference."""
+    if page == "equations":
+        source[0] = re.sub(r"`(?!test_)(\w+(\.\w+)+)`", r"{py:obj}`\1 <progcl.\1>`", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Sphinx calls this."""
+    app.connect("source-read", use_readme)
+    app.connect("source-read", link_code)
