@@ -17,6 +17,8 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"progcl {version}"
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
 
 default_role = "code"  # `x` in a docstring is code, as it is in Markdown
 autodoc_member_order = "bysource"

@@ -24,7 +24,7 @@ EPOCHS, START, SPLITS = 3, 2, 2
 SMALL_BENCH = ["--nodes=100", "--width=16", "--sizes=[]", "--repeats=1"]
 NOT_RUN = {
     "git": "the repository's address is not known to it",
-    "make": "sets up an environment; a test below looks for its targets",
+    "make": "sets up an environment; tests/test_readme.py looks for its targets",
     "torchrun": "starts processes, as tests/test_distributed.py does; its options of progcl are checked",
 }
 DIRECTIVES = {
