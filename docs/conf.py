@@ -22,9 +22,14 @@ html_css_files = ["tables.css"]
 
 default_role = "code"  # `x` in a docstring is code, as it is in Markdown
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
-# Other packages have pages of their own; a type variable has none.
-nitpick_ignore_regex = [("py:.*", r"(?!progcl\.).*"), ("py:class", r"progcl\.estimators\.Similarities")]
+napoleon_use_ivar = True
+maximum_signature_line_length = 110
+python_use_unqualified_type_names = True
+# Other packages have pages of their own; a type variable and what a run is put together from have none.
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!progcl\.).*"),
+    ("py:class", r"progcl\.(estimators\.Similarities|distributed\.\w+|methods\.grace\.Parts)"),
+]
 
 
 def use_readme(app: Sphinx, page: str, source: list[str]) -> None:

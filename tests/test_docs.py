@@ -115,15 +115,16 @@ def code(cell: str) -> list[str]:
 def test_every_equation_has_its_row() -> None:
     numbers: set[int] = set()
     for row in rows():
-        for first, last in re.findall(r"(\d+)(?:-(\d+))?", row[0]) if "Eq." in row[0] else []:
-            numbers |= set(range(int(first), int(last or first) + 1))
+        for named in re.findall(r"\*\*Eq\. (.*?)\*\*", row[0]):
+            for first, last in re.findall(r"(\d+)(?:-(\d+))?", named):
+                numbers |= set(range(int(first), int(last or first) + 1))
     assert numbers == set(range(1, 19))
 
 
 def test_functions_of_the_table_exist() -> None:
     for row in rows():
-        assert code(row[2]), row
-        for name in code(row[2]):
+        assert code(row[1]), row
+        for name in code(row[1]):
             module, *path = name.split(".")
             found: Any = import_module(f"progcl.{module}")
             for part in path:
@@ -132,8 +133,8 @@ def test_functions_of_the_table_exist() -> None:
 
 def test_tests_of_the_table_exist() -> None:
     for row in rows():
-        assert code(row[3]), row
-        for name in code(row[3]):
+        assert code(row[2]), row
+        for name in code(row[2]):
             module, function = name.split(".")
             tree = ast.parse((ROOT / "tests" / f"{module}.py").read_text())
             assert function in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)], name

@@ -154,7 +154,9 @@ class BetaMixture(Mixture):
         min_beta: what a second component's β below 1 becomes (the authors' code: 1.01); None leaves it free
 
     Attributes:
-        alpha_, beta_, weight_: two numbers each, true negatives first
+        alpha_: α of both components, true negatives first
+        beta_: β of both
+        weight_: λ of both
     """
 
     PARAMETERS = ("alpha_", "beta_", "weight_")
@@ -221,7 +223,9 @@ class GaussianMixture(Mixture):
     """Two normal distributions in place of the beta ones: the paper's ablation, by scikit-learn's EM.
 
     Attributes:
-        mean_, sd_, weight_: two numbers each, true negatives first
+        mean_: μ of both components, true negatives first
+        sd_: σ of both
+        weight_: λ of both
     """
 
     PARAMETERS = ("mean_", "sd_", "weight_")
