@@ -2,7 +2,7 @@
 # All create .venv and install into it first; a second time they start at once, also without a network.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := $(shell find src -name '*.py' -o -name '*.yaml')
+SOURCES := $(shell find src -type f -not -name '*.pyc')
 
 .PHONY: demo test docs clean
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
@@ -31,25 +32,25 @@ class Chart:
 
     Args:
         alt: what those hear who cannot see the picture
-        x: axis below
-        y: axis on the left
-        right: axis on the right, for lines that have another unit
+        below: the axis from left to right
+        left: the axis upwards
+        right: another one upwards, for lines that have another unit
     """
 
-    def __init__(self, alt: str, x: Axis, y: Axis, right: Axis | None = None) -> None:
-        self.alt, self.x, self.y, self.right = alt, x, y, right
+    def __init__(self, alt: str, below: Axis, left: Axis, right: Axis | None = None) -> None:
+        self.alt, self.below, self.left, self.right = alt, below, left, right
         self.end = WIDTH - (LEFT if right else RIGHT)
         self.content: list[str] = []
 
     def stairs(self, edges: Array, heights: Array, tone: str) -> None:
         """A histogram: heights [bins] between edges [bins + 1]."""
         x = np.repeat(edges, 2)
-        y = np.concatenate([[self.y.low], np.repeat(heights, 2), [self.y.low]])
-        self.content.append(f'<path class="area {tone}" d="{self._path(x, y, self.y)}Z"/>')
+        y = np.concatenate([[self.left.low], np.repeat(heights, 2), [self.left.low]])
+        self.content.append(f'<path class="area {tone}" d="{self._path(x, y, self.left)}Z"/>')
 
     def line(self, x: Array, y: Array, tone: str, right: bool = False) -> None:
         """A curve through the points that are finite; a dashed one, if it belongs to the axis on the right."""
-        axis = self.right if right and self.right else self.y
+        axis = self.right if right and self.right else self.left
         kind = "line dashed" if right else "line"
         self.content.append(f'<path class="{kind} {tone}" d="{self._path(x, y, axis)}"/>')
 
@@ -69,24 +70,33 @@ class Chart:
 
     def _frame(self) -> str:
         floor = HEIGHT - BOTTOM
-        parts = []
-        for value in ticks(self.y.low, self.y.high):
-            up = self._up(value, self.y)
-            parts.append(f'<path class="grid" d="M{LEFT} {up:.1f}H{self.end}"/>')
-            parts.append(_text(LEFT - 6, up + 4, spoken(value), "end"))
-        for value in ticks(self.right.low, self.right.high) if self.right else []:
-            parts.append(_text(self.end + 6, self._up(value, self.right or self.y) + 4, spoken(value), "start"))
-        for value in ticks(self.x.low, self.x.high):
-            parts.append(_text(self._across(value), floor + 16, spoken(value), "middle"))
-        parts.append(f'<path class="axis" d="M{LEFT} {floor}H{self.end}"/>')
-        parts.append(_text((LEFT + self.end) / 2, HEIGHT - 6, self.x.label, "middle", "name"))
-        parts.append(_text(4, 12, self.y.label, "start", "name"))
+        parts = [
+            *self._marks_below(floor + 16),
+            *self._marks_beside(self.left, LEFT - 6, "end", lines=True),
+            f'<path class="axis" d="M{LEFT} {floor}H{self.end}"/>',
+            _text((LEFT + self.end) / 2, HEIGHT - 6, self.below.label, "middle", "name"),
+            _text(4, 12, self.left.label, "start", "name"),
+        ]
         if self.right:
+            parts += self._marks_beside(self.right, self.end + 6, "start")
             parts.append(_text(WIDTH - 4, 12, self.right.label, "end", "name"))
         return "".join(parts)
 
+    def _marks_below(self, height: float) -> Iterator[str]:
+        for value in ticks(self.below.low, self.below.high):
+            text = spoken(value)
+            inside = min(self._across(value), WIDTH - 3.6 * len(text))  # so that the last one is not cut off
+            yield _text(inside, height, text, "middle")
+
+    def _marks_beside(self, axis: Axis, x: float, anchor: str, lines: bool = False) -> Iterator[str]:
+        for value in ticks(axis.low, axis.high):
+            up = self._up(value, axis)
+            if lines:
+                yield f'<path class="grid" d="M{LEFT} {up:.1f}H{self.end}"/>'
+            yield _text(x, up + 4, spoken(value), anchor)
+
     def _across(self, value: float) -> float:
-        return LEFT + (self.end - LEFT) * (value - self.x.low) / (self.x.high - self.x.low)
+        return LEFT + (self.end - LEFT) * (value - self.below.low) / (self.below.high - self.below.low)
 
     def _up(self, value: float, axis: Axis) -> float:
         floor = HEIGHT - BOTTOM

@@ -19,6 +19,7 @@ Indices = NDArray[np.int64]
 SHOWN = 20_000  # nodes; more dots hide each other, and the page stays below 3 MB
 FEW, SOME = 10, 2_500  # below FEW there are no neighbourhoods; up to SOME, scikit-learn's t-SNE takes some seconds
 PERPLEXITY = 30
+STEPS = 250  # of each of the two phases of t-SNE
 NEAREST = 8  # neighbours that are kept of each node
 ROWS = 512  # that are compared with all others together
 SAME = 1e-9  # rows that differ by no more than rounding
@@ -65,7 +66,8 @@ def unit_rows(embeddings: NDArray[np.float32]) -> Array:
     """Rows of length 1; those of zeros stay."""
     rows = embeddings.astype(np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    unit: Array = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return unit
 
 
 def neighbours(rows: Array, number: int) -> tuple[Indices, Array]:
@@ -114,7 +116,7 @@ def layout(rows: Array, near: Indices, cosines: Array, seed: int = 0) -> tuple[A
     start = 1e-4 * (flat / flat[:, 0].std() + 0.01 * rng.standard_normal(flat.shape))  # or a line would stay one
     if len(rows) <= SOME:
         perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
-        model = TSNE(init=start, perplexity=perplexity, max_iter=500, random_state=seed)
+        model = TSNE(init=start, perplexity=perplexity, max_iter=2 * STEPS, random_state=seed)
         return model.fit_transform(principal(rows, 50)), "t-SNE"
     if (open_tsne := _open_tsne()) is None:
         return flat, "PCA"
@@ -136,7 +138,8 @@ def to_uint16(spots: Array) -> NDArray[np.uint16]:
     low, high = spots.min(axis=0), spots.max(axis=0)
     span = float((high - low).max())
     inside = (spots - (low + high) / 2) / (span if span > SAME else np.inf) + 0.5
-    return (inside * 65535).round().astype(np.uint16)
+    numbers: NDArray[np.uint16] = (inside * 65535).round().astype(np.uint16)
+    return numbers
 
 
 def _open_tsne() -> Any:
@@ -155,5 +158,5 @@ def _large_tsne(package: Any, start: Array, near: Indices, cosines: Array, seed:
     index = package.nearest_neighbors.PrecomputedNeighbors(near, distances)
     affinities = package.affinity.PerplexityBasedNN(perplexity=PERPLEXITY, knn_index=index, n_jobs=1)
     spots = package.TSNEEmbedding(start, affinities, negative_gradient_method="fft", n_jobs=1, random_state=seed)
-    spots = spots.optimize(250, exaggeration=12, momentum=0.5)
-    return np.asarray(spots.optimize(250, momentum=0.8))
+    spots = spots.optimize(STEPS, exaggeration=12, momentum=0.5)
+    return np.asarray(spots.optimize(STEPS, momentum=0.8))

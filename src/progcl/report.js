@@ -1,9 +1,6 @@
-
-"use strict";
 (() => {
   const COLOURS = 10, GROUPS = 40; // colours times shapes that can be told apart
-  const MARGIN = 28, REACH = 14, FOUND = 8;
-  const find = (id) => document.getElementById(id);
+  const MARGIN = 28, REACH = 14;
   const data = JSON.parse(find("data").textContent);
   const numbers = (text, Kind) => new Kind(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
   const ids = data.ids, count = ids.length;
@@ -11,17 +8,9 @@
   const near = numbers(data.near, Uint16Array), cosines = numbers(data.cosines, Int16Array);
   const groupings = data.groupings.map((each) => ({ ...each, of: numbers(each.of, Uint16Array) }));
   const map = find("map"), tip = find("tip"), chosen = find("chosen"), legend = find("legend");
-  const search = find("search"), found = find("found");
   const ink = map.getContext("2d");
   let colouring = groupings[0], alone = null, picked = null, sprites = [];
   let view = { zoom: 1, x: 0, y: 0 }, planned = false;
-
-  /** An element with text or children in it; text is never read as HTML. */
-  function make(tag, options = {}, ...content) {
-    const element = Object.assign(document.createElement(tag), options);
-    element.append(...content);
-    return element;
-  }
 
   // ---- groups: a colour and a shape each; what is too many falls into one ----
 
@@ -219,72 +208,9 @@
       [colouring, alone] = [by, null];
       showAll();
     });
+    find("colours").hidden = groupings.length < 2;
     find("colours").append(make("label", {}, choice, make("span", {}, by.title)));
   }
-
-  // ---- search: the very id first, then ids that begin with the text, then those that hold it ----
-
-  const folded = ids.map((id) => id.toLowerCase());
-
-  function lookUp(text) {
-    const wanted = text.toLowerCase(), ranks = [[], [], []];
-    for (let node = 0; node < count; node++) {
-      const place = folded[node].indexOf(wanted);
-      if (place < 0) continue;
-      const rank = ids[node] === text ? 0 : place === 0 ? 1 : 2;
-      if (ranks[rank].length < FOUND) ranks[rank].push(node);
-    }
-    return ranks.flat().slice(0, FOUND);
-  }
-
-  let suggested = [], active = 0;
-
-  function suggest() {
-    suggested = search.value ? lookUp(search.value) : [];
-    active = 0;
-    found.replaceChildren(...suggested.map((node, index) => {
-      const option = make("li", { id: `found-${index}` }, make("span", { className: "id" }, ids[node]), make("small", {}, nameOf(node, groupings[0])));
-      option.setAttribute("role", "option");
-      option.addEventListener("pointerdown", (event) => event.preventDefault());
-      option.addEventListener("click", () => take(index));
-      return option;
-    }));
-    if (search.value && !suggested.length) found.append(make("li", {}, make("small", {}, "No node has this in its id.")));
-    found.hidden = !search.value;
-    search.setAttribute("aria-expanded", String(!found.hidden));
-    showActive();
-  }
-
-  function showActive() {
-    suggested.forEach((_, index) => found.children[index].setAttribute("aria-selected", String(index === active)));
-    if (suggested.length && !found.hidden) search.setAttribute("aria-activedescendant", `found-${active}`);
-    else search.removeAttribute("aria-activedescendant");
-  }
-
-  function closeFound() {
-    found.hidden = true;
-    search.setAttribute("aria-expanded", "false");
-    search.removeAttribute("aria-activedescendant");
-  }
-
-  function take(index) {
-    search.value = ids[suggested[index]];
-    closeFound();
-    choose(suggested[index]);
-  }
-
-  search.addEventListener("input", suggest);
-  search.addEventListener("focus", () => search.value && suggest());
-  search.addEventListener("blur", closeFound);
-  search.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step && suggested.length && !found.hidden) {
-      active = (active + step + suggested.length) % suggested.length;
-      showActive();
-      event.preventDefault();
-    } else if (event.key === "Enter" && suggested.length && !found.hidden) take(active);
-    else if (event.key === "Escape") closeFound();
-  });
 
   // ---- pointing, moving, zooming ----
 
@@ -364,7 +290,9 @@
     showTip(node);
   });
   map.addEventListener("pointercancel", release);
-  map.addEventListener("pointerleave", () => { if (!fingers.size) showTip(null); });
+  map.addEventListener("pointerleave", (event) => {
+    if (!fingers.size && event.pointerType !== "touch") showTip(null); // a finger leaves as it taps
+  });
   map.addEventListener("wheel", (event) => {
     if (document.activeElement !== map && !event.ctrlKey) return; // else the page could not be scrolled past the map
     event.preventDefault();
@@ -391,5 +319,6 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showAll);
   new ResizeObserver(() => { tip.hidden = true; redraw(); }).observe(map);
   window.addEventListener("beforeprint", draw);
+  attachSearch(ids, (node) => nameOf(node, groupings[0]), choose);
   showAll();
 })();

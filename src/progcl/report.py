@@ -16,36 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from progcl.charts import Axis, Chart, strip, thinned
+from progcl.charts import strip
 from progcl.checkpoint import replace
 from progcl.errors import InputError
 from progcl.export import nearest
-from progcl.maps import Array, Map, make_map
+from progcl.maps import Map, make_map
+from progcl.pictures import Curves, draw_chances, draw_loss, draw_similarities
 from progcl.probe import Score
+
+__all__ = ["Curves", "Story", "page", "write"]
 
 EXAMPLES, NEIGHBOURS = 6, 5  # rows of the table of nearest neighbours, and neighbours in a row
 CLASSES = 40  # the page has colours and shapes for that many
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Similarities of negatives at epoch E as densities over [0, 1].
-
-    Attributes:
-        edges: of the bins, [bins + 1]
-        density: by name, [bins] each: of all negatives, or of true and false ones by their labels
-        grid: where the curves are known, [G]
-        fitted: the mixture's components by name, [G] each; may be empty
-        probability: p(true | s) on the grid, [G]
-        chances: share of pairs by their p(true), in equal bins of [0, 1]
-    """
-
-    edges: Array
-    density: dict[str, Array]
-    grid: Array
-    fitted: dict[str, Array]
-    probability: Array | None
-    chances: Array | None
 
 
 @dataclass(frozen=True)
@@ -91,8 +73,9 @@ def page(story: Story, seed: int = 0) -> str:
     """
     _check(story)
     names = class_names(story.labels) if story.labels else None
-    chart = make_map(story.embeddings, names and min(len(names), CLASSES), seed)
-    style, script = _asset("report.css"), _asset("report.js")
+    chart = make_map(story.embeddings, min(len(names), CLASSES) if names else None, seed)
+    style, script = _asset("report.css"), _asset("report_search.js") + _asset("report.js")
+    summary = _facts(story.facts) + _probe(story.scores)
     parts = {
         "title": escape(story.title),
         "policy": _policy(style, script),
@@ -100,12 +83,11 @@ def page(story: Story, seed: int = 0) -> str:
         "script": script,
         "tiles": _tiles(story),
         "warnings": _warnings(story.warnings),
-        "facts": _facts(story.facts),
-        "probe": _probe(story.scores),
-        "map_alt": f"Map of {len(chart.nodes):,} nodes; the search box beside it reads the same by keyboard",
+        "summary": f'<div class="pair">{summary}</div>' if summary else "",
+        "map_alt": f"Map of {len(chart.nodes):,} nodes; the search box above finds them by their ids",
         "map_note": _map_note(story, chart),
         "neighbours": _neighbours(story, chart, seed),
-        "charts": _loss(story) + _similarities(story) + _chances(story.curves),
+        "charts": _charts(story),
         "version": version("progcl"),
         "data": in_script(_data(story, chart, names)),
     }
@@ -167,7 +149,7 @@ def _policy(style: str, script: str) -> str:
 def _tiles(story: Story) -> str:
     """The numbers one looks for first."""
     nodes, width = story.embeddings.shape
-    tiles = {"nodes": f"{nodes:,}", "numbers per node": f"{width:,}", "epochs": f"{len(story.losses):,}"}
+    tiles = {"nodes": f"{nodes:,}", "dimensions": f"{width:,}", "epochs": f"{len(story.losses):,}"}
     if story.losses:
         tiles["last loss"] = f"{story.losses[-1]:.4g}"
     if story.scores:
@@ -193,17 +175,17 @@ def _probe(scores: dict[str, Score]) -> str:
         return ""
     every = [value for score in scores.values() for value in score.accuracies]
     rows = [
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(score.protocol)}</td><td class="number">{score} %</td>'
+        f'<tr><th scope="row">{escape(name)}</th><td data-name="protocol">{escape(score.protocol)}</td>'
+        f'<td class="number" data-name="accuracy">{score} %</td>'
         f"<td>{strip(score.accuracies, min(every), max(every))}</td></tr>"
         for name, score in scores.items()
     ]
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("embeddings", "protocol", "accuracy", "splits"))
+    head = ["embeddings", "protocol", "accuracy", f"splits, {min(every):.1f} to {max(every):.1f}"]
     note = (
         "A linear classifier reads the labels off the embeddings, trained on few nodes and tested on others. "
         "Each dot is one random split; mean ± standard deviation. Training itself never saw a label."
     )
-    table = f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return f'<section class="card"><h2>Probe</h2>{table}<p class="note">{note}</p></section>'
+    return _table("Probe", head, rows, note)
 
 
 def _map_note(story: Story, chart: Map) -> str:
@@ -232,99 +214,39 @@ def _neighbours(story: Story, chart: Map, seed: int) -> str:
             for other, cosine in nearest(story.embeddings, node, NEIGHBOURS)
         )
         name = f'<button type="button" class="id" data-node="{place}">{escape(story.ids[node])}</button>'
-        label = f"<td>{escape(story.labels[node])}</td>" if story.labels else ""
+        label = f'<td data-name="label">{escape(story.labels[node])}</td>' if story.labels else ""
         rows.append(f'<tr><th scope="row">{name}</th>{label}<td><ul class="chips">{chips}</ul></td></tr>')
     titles = ["node", *(["label"] if story.labels else []), "nearest, with their cosines"]
-    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
     note = "Drawn at random from the clusters. A cosine of 1 means the same direction, 0 nothing in common."
     note += " Dashed: a neighbour with another label." if story.labels else ""
+    return _table("Nearest neighbours of a few nodes", titles, rows, note)
+
+
+def _table(title: str, titles: list[str], rows: list[str], note: str) -> str:
+    head = "".join(f'<th scope="col">{each}</th>' for each in titles)
     table = f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return f'<section class="card"><h2>Nearest neighbours of a few nodes</h2>{table}<p class="note">{note}</p></section>'
+    return f'<section class="card"><h2>{title}</h2>{table}<p class="note">{note}</p></section>'
 
 
 def _chip(story: Story, node: int, other: int, cosine: float, place: int | None) -> str:
     """A neighbour; to be clicked if it is on the map."""
     labels = story.labels
     kind = "chip differs" if labels and labels[node] != labels[other] else "chip"
-    words = f"{labels[other]} · {cosine:.3f}" if labels else f"{cosine:.3f}"
-    inside = f'<span class="id">{escape(story.ids[other])}</span><small>{escape(words)}</small>'
+    name, label = escape(story.ids[other]), f"<small>{escape(labels[other])}</small>" if labels else ""
+    inside = f'<span class="id">{name}</span>{label}<small class="number">{cosine:.3f}</small>'
     if place is None:
-        return f'<span class="{kind}">{inside}</span>'
-    return f'<button type="button" class="{kind}" data-node="{place}">{inside}</button>'
+        return f'<span class="{kind}" title="{name}">{inside}</span>'
+    return f'<button type="button" class="{kind}" title="{name}" data-node="{place}">{inside}</button>'
 
 
-def _figure(title: str, picture: str, note: str, legend: dict[str, str] | None = None) -> str:
-    items = "".join(f'<li class="{tone}">{escape(name)}</li>' for name, tone in (legend or {}).items())
-    listed = f"<ul>{items}</ul>" if items else ""
-    return f'<figure class="card"><h3>{title}</h3>{listed}{picture}<figcaption>{note}</figcaption></figure>'
-
-
-def _loss(story: Story) -> str:
-    places, values = thinned(np.array(story.losses, dtype=np.float64))
-    if not len(places):
-        return _figure("Loss", "", "No epoch had a finite loss, so there is no curve.")
-    spare = 0.05 * float(np.ptp(values)) or 0.5
-    below = Axis("epoch", 1, max(len(story.losses), 2))
-    picture = Chart(
-        f"Loss over {len(story.losses)} epochs, from {values[0]:.4g} to {values[-1]:.4g}",
-        below,
-        Axis("loss", float(values.min()) - spare, float(values.max()) + spare),
-    )
-    picture.line(places + 1, values, "tone-true")
-    note = "How hard it still is to tell a node's two views from all other nodes: the lower, the better."
-    if story.start_epoch is not None and 1 <= story.start_epoch <= below.high:
-        picture.mark(story.start_epoch, f"E = {story.start_epoch}")
-        note += " From epoch E on, negatives are weighed by how likely they are true ones; the loss is then another"
-        note += " one, so a jump there is no fault."
-    return _figure("Loss", picture.svg(), note)
-
-
-def _similarities(story: Story) -> str:
-    """Densities of negatives, the mixture over them, and p(true | s) on its own axis."""
-    curves, title = story.curves, "Similarities of negatives"
-    if curves is None:
-        return _figure(title, "", "No mixture was fitted in this run, so there are no similarities to show.")
-    known = [*curves.density.values(), *(values[np.isfinite(values)] for values in curves.fitted.values())]
-    top = 1.05 * max((float(np.quantile(values, 0.99)) for values in known if len(values)), default=1.0)
-    top = max(top, *(float(values.max()) for values in curves.density.values()), 1e-9)
-    chance = None if curves.probability is None else Axis("p(true | s)", 0, 1)
-    when = "" if story.start_epoch is None else f" at epoch E = {story.start_epoch}"
-    picture = Chart(f"Histogram of the similarities of negatives{when}", Axis(f"similarity s{when}", 0, 1),
-                    Axis("density", 0, 1.03 * top), chance)  # fmt: skip
-    legend: dict[str, str] = {}
-    for name, values in curves.density.items():
-        picture.stairs(curves.edges, values, _tone(name))
-        legend[name] = _tone(name)
-    for name, values in curves.fitted.items():
-        picture.line(curves.grid, values, _tone(name))
-        legend[f"fitted: {name}"] = f"line {_tone(name)}"
-    note = "Two different nodes are a negative pair, and are pushed apart. The more similar a pair (right), the more "
-    note += "likely it is a false one: two nodes of the same kind."
-    if curves.fitted:
-        note += " The curves are the two groups that the mixture found, without labels."
-    if curves.probability is not None:
-        picture.line(curves.grid, curves.probability, "tone-plain", right=True)
-        legend["p(true | s)"] = "line dashed tone-plain"
-        note += " Dashed: the chance that a pair of this similarity is a true negative."
-    return _figure(title, picture.svg(), note, legend)
-
-
-def _chances(curves: Curves | None) -> str:
-    if curves is None or curves.chances is None:
-        return ""
-    edges = np.linspace(0, 1, len(curves.chances) + 1)
-    percent = 100 * curves.chances
-    top = 1.05 * max(float(percent.max()), 1e-9)
-    picture = Chart("Histogram of p(true) over pairs", Axis("p(true)", 0, 1), Axis("% of pairs", 0, top))
-    picture.stairs(edges, percent, "tone-true")
-    note = "How sure the run is that a negative pair is a true one. Pairs near 0 are taken for false negatives and "
-    note += "hardly pushed apart; pairs near 1 count in full."
-    return _figure("Chance to be a true negative", picture.svg(), note)
-
-
-def _tone(name: str) -> str:
-    """False negatives and true ones keep their colours in all pictures."""
-    return next((f"tone-{word}" for word in ("false", "true") if word in name), "tone-plain")
+def _charts(story: Story) -> str:
+    """The pictures of the training, and a word on those that there are not."""
+    pictures = draw_loss(story.losses, story.start_epoch)
+    if story.curves is None:
+        note = "No mixture was fitted in this run, so there are no similarities of negatives to show."
+        return f'<div class="charts">{pictures}</div><p class="note">{note}</p>'
+    pictures += draw_similarities(story.curves, story.start_epoch) + draw_chances(story.curves)
+    return f'<div class="charts">{pictures}</div>'
 
 
 def _data(story: Story, chart: Map, names: list[str] | None) -> dict[str, Any]:
