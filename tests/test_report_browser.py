@@ -14,10 +14,7 @@ from stories import HOSTILE, make_story
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; `apt-get install chromium` brings one"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; `apt-get install chromium` brings one")
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 PIXELS = "document.getElementById('map').toDataURL()"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -64,7 +64,10 @@
     ];
   }
 
-  const radius = () => Math.min(9, Math.max(1.7, Math.min(5.5, 130 / Math.sqrt(count))) * Math.sqrt(view.zoom));
+  function radius() {
+    const sheet = Math.min(1, Math.sqrt(map.clientWidth / 600)); // smaller dots on a phone
+    return Math.min(9, Math.max(1.6, sheet * Math.min(5.5, 130 / Math.sqrt(count))) * Math.sqrt(view.zoom));
+  }
 
   function makeSprites(size, ratio) {
     const edge = Math.ceil((1.3 * size + 1) * 2 * ratio);
@@ -112,10 +115,9 @@
       ink.lineTo(a, b);
       ink.stroke();
       ink.globalAlpha = 1;
-      ink.lineWidth = 1.5;
-      ring(a, b, size + 2);
+      ring(a, b, size + 1.5);
     }
-    ink.lineWidth = 3;
+    ink.lineWidth = 2.5;
     ring(x, y, size + 5);
     const edge = 2 * Math.ceil(1.3 * size + 1);
     ink.drawImage(sprites[groupOf(picked)], x - edge / 2, y - edge / 2, edge, edge);
