@@ -63,6 +63,7 @@ ORDER = [  # a module may import those before it
     "training",
     "train",
     "compare",
+    "logs",
     "embed",
     "estimator",
     "benchmarks.measure",

@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import version
@@ -102,6 +103,7 @@ def _train_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", type=str, help="folder of the run; a new one below runs/ if not given")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the run in --out")
+    parser.add_argument("--tensorboard", action="store_true", help="log the run's curves in --out, too")
     _add_data_root(parser)
     add_options(parser)
 
@@ -113,6 +115,7 @@ def _train(options: dict[str, Any]) -> None:
     out = Path(options["out"]) if options.get("out") else _fresh_folder(options["source"])
     from progcl.compare import compare, label, table
     from progcl.distributed import processes
+    from progcl.logs import TensorBoard
     from progcl.train import fit
 
     if processes() > 1 and not options.get("out"):
@@ -123,10 +126,13 @@ def _train(options: dict[str, Any]) -> None:
     if options.get("resume") and not out.exists():
         print(f"there is no run in {out} yet: starting one", file=sys.stderr)
     try:
+        if options.get("tensorboard") and config.probe.compare:
+            raise InputError("a comparison is several runs", "log one: add --probe.compare false")
         if config.probe.compare:
             print(table(compare(config, out, data_root=options.get("data_root"), **how)))
         else:
-            result = fit(config, out=out, data_root=options.get("data_root"), progress=True, **how)
+            with TensorBoard(out / "tensorboard") if options.get("tensorboard") else nullcontext() as log:
+                result = fit(config, out=out, data_root=options.get("data_root"), progress=True, on_epoch=log, **how)
             if result.score:
                 print(table({label(config, result.mixture): result.score}))
     except KeyboardInterrupt:

@@ -14,8 +14,9 @@ from progcl.schema import Config
 JOB = "job.txt"
 FILES = {
     JOB,
-    *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "mixture.svg", "result.json"),
-    *("curves.json", "first-stage.safetensors", "comparison.json", "compare", "embeddings.parquet", "report.html"),
+    *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "result.json", "tensorboard"),
+    *("mixture.svg", "curves.json", "embeddings.parquet", "report.html"),
+    *("first-stage.safetensors", "comparison.json", "compare"),
 }
 
 
