@@ -42,7 +42,10 @@ def draw_loss(losses: list[float], start_epoch: int | None = None) -> str:
     alt = f"Loss over {len(losses)} epochs, from {values[0]:.4g} to {values[-1]:.4g}"
     picture = Chart(alt, below, left)
     picture.line(places + 1, values, "tone-true")
-    note = "How hard it still is to tell a node's two views from all other nodes: the lower, the better."
+    note = (
+        "How hard it is to tell a node's two views from all other nodes. It should fall and level off; how low it is "
+    )
+    note += "does not say how good the embeddings are."
     if start_epoch is not None and 1 <= start_epoch <= below.high:
         picture.mark(start_epoch, f"E = {start_epoch}")
         note += " From epoch E on, negatives are chosen or weighed by how likely they are true ones. It is another"
@@ -83,7 +86,7 @@ def draw_chances(curves: Curves) -> str:
     picture = Chart("Histogram of p(true) over pairs", Axis("p(true)", 0, 1), left)
     picture.stairs(np.linspace(0, 1, len(percent) + 1), percent, "tone-true")
     note = "How sure the run is that a negative pair is a true one. Pairs near 0 are taken for false negatives and "
-    note += "hardly pushed apart; pairs near 1 count in full."
+    note += "count little; pairs near 1 count most."
     return _figure("Chance to be a true negative", picture.svg(), note)
 
 

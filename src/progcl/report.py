@@ -183,7 +183,7 @@ def _probe(scores: dict[str, Score]) -> str:
     head = ["embeddings", "protocol", "accuracy", f"splits, {min(every):.1f} to {max(every):.1f}"]
     note = (
         "A linear classifier reads the labels off the embeddings, trained on few nodes and tested on others. "
-        "Each dot is one random split; mean ± standard deviation. Training itself never saw a label."
+        "Each dot is one split into such nodes; accuracy is their mean ± standard deviation."
     )
     return _table("Probe", head, rows, note)
 
@@ -197,7 +197,8 @@ def _map_note(story: Story, chart: Map) -> str:
         "may fall together.",
     }
     sample = f"A random sample of {shown:,} of the {total:,} nodes; neighbours on the map are the nearest among these."
-    clusters = "Clusters were found by k-means in the embeddings, without labels."
+    number = ", as many as there are classes" if story.labels and chart.clusters.max() else ""
+    clusters = f"Clusters were found by k-means in the embeddings{number}."
     return " ".join(["Each dot is a node.", how[chart.method], *([sample] if shown < total else []), clusters])
 
 
