@@ -133,6 +133,12 @@ def test_the_table_of_neighbours_agrees_with_export() -> None:
         assert found == [(story.ids[node], f"{cosine:.3f}") for node, cosine in nearest(story.embeddings, place, 5)]
 
 
+def test_clusters_are_counted_by_classes_only_where_they_are() -> None:
+    assert "as many as there are classes" in page(make_story())
+    assert "as many as there are classes" not in page(make_story(labels=None))
+    assert "as many as there are classes" not in page(make_story(labels=[f"own {node}" for node in range(60)]))
+
+
 def test_examples_come_from_all_clusters() -> None:
     chart = make_map(make_story().embeddings, 3)
     chosen = examples(chart, seed=0)

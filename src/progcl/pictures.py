@@ -42,10 +42,8 @@ def draw_loss(losses: list[float], start_epoch: int | None = None) -> str:
     alt = f"Loss over {len(losses)} epochs, from {values[0]:.4g} to {values[-1]:.4g}"
     picture = Chart(alt, below, left)
     picture.line(places + 1, values, "tone-true")
-    note = (
-        "How hard it is to tell a node's two views from all other nodes. It should fall and level off; how low it is "
-    )
-    note += "does not say how good the embeddings are."
+    note = "How hard it is to tell a node's two views from all other nodes. It should fall and level off; how low "
+    note += "it is does not say how good the embeddings are."
     if start_epoch is not None and 1 <= start_epoch <= below.high:
         picture.mark(start_epoch, f"E = {start_epoch}")
         note += " From epoch E on, negatives are chosen or weighed by how likely they are true ones. It is another"

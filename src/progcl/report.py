@@ -197,7 +197,8 @@ def _map_note(story: Story, chart: Map) -> str:
         "may fall together.",
     }
     sample = f"A random sample of {shown:,} of the {total:,} nodes; neighbours on the map are the nearest among these."
-    number = ", as many as there are classes" if story.labels and chart.clusters.max() else ""
+    same = len(set(story.labels or [])) == int(chart.clusters.max()) + 1
+    number = ", as many as there are classes" if same else ""
     clusters = f"Clusters were found by k-means in the embeddings{number}."
     return " ".join(["Each dot is a node.", how[chart.method], *([sample] if shown < total else []), clusters])
 
