@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from progcl.curves import Curves
 from progcl.probe import Score
-from progcl.report import Curves, Story
+from progcl.report import Story
 
 HOSTILE = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"'&{{data}}\u2028 節点"
 
@@ -36,7 +37,7 @@ def make_curves() -> Curves:
     grid = np.linspace(0, 1, 50)
     low, high = np.linspace(2, 0, 20), np.linspace(0, 0.5, 20)
     return Curves(
-        edges=np.linspace(0, 1, 21),
+        start_epoch=2,
         density={"true negatives (by label)": low, "false negatives (by label)": high},
         grid=grid,
         fitted={"true": 2 - 2 * grid, "false": 0.5 * grid},

@@ -55,11 +55,13 @@ ORDER = [  # a module may import those before it
     "figures",
     "checkpoint",
     "export",
-    "charts",
-    "pictures",
-    "maps",
-    "report",
     "folders",
+    "report.charts",
+    "report.pictures",
+    "report.maps",
+    "report.page",
+    "report.runs",
+    "report",
     "training",
     "train",
     "compare",
@@ -84,7 +86,7 @@ def module_name(path: Path) -> str:
 MODULES = {
     module_name(path): path
     for path in SOURCE.rglob("*.py")
-    if path.parent.name in ("miners", "methods") or not path.name.startswith("__")
+    if path.parent.name in ("miners", "methods", "report") or not path.name.startswith("__")
 }
 
 

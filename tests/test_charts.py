@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from progcl.charts import HEIGHT, POINTS, WIDTH, Axis, Chart, spoken, strip, thinned, ticks
-from progcl.pictures import Curves, draw_chances, draw_loss, draw_similarities
+from progcl.curves import Curves
+from progcl.report.charts import HEIGHT, POINTS, WIDTH, Axis, Chart, spoken, strip, thinned, ticks
+from progcl.report.pictures import draw_chances, draw_loss, draw_similarities
 from stories import make_curves
 
 
@@ -80,10 +81,10 @@ def test_e_is_marked_only_where_it_is() -> None:
 
 
 def test_similarities_with_and_without_a_mixture() -> None:
-    full = draw_similarities(make_curves(), 30)
-    for word in ("fitted: false", "p(true | s)", "E = 30", "line dashed tone-plain", "tone-false"):
+    full = draw_similarities(make_curves())
+    for word in ("fitted: false", "p(true | s)", "E = 2", "line dashed tone-plain", "tone-false"):
         assert word in full
-    bare = Curves(np.linspace(0, 1, 3), {"negatives": np.zeros(2)}, np.ones(2), {}, None, None)
+    bare = Curves(2, {"negatives": np.zeros(2)}, np.ones(2), {}, None, None)
     assert "fitted" not in draw_similarities(bare)
     assert "p(true" not in draw_similarities(bare)
     assert draw_chances(bare) == ""
@@ -92,7 +93,7 @@ def test_similarities_with_and_without_a_mixture() -> None:
 
 def test_a_fitted_curve_that_shoots_up_does_not_flatten_the_bars() -> None:
     grid = np.linspace(0, 1, 200)
-    curves = Curves(np.linspace(0, 1, 3), {"negatives": np.ones(2)}, grid, {"true": 1 / (1 - grid + 1e-6)}, None, None)
+    curves = Curves(2, {"negatives": np.ones(2)}, grid, {"true": 1 / (1 - grid + 1e-6)}, None, None)
     figure = draw_similarities(curves)
     points = coordinates(figure[figure.index("<svg") : figure.index("</svg>") + 6])
     assert min(y for _, y in points) >= 24

@@ -38,7 +38,11 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_names_come_back_and_the_run_can_be_repeated(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK])
     said = capsys.readouterr()
-    assert said.out.splitlines()[-1] == "out"
+    assert said.out.splitlines()[-1] == "out/embeddings.npz"
+    assert "accuracy of a linear classifier" in said.err
+    report = Path("out/report.html").read_text()
+    for part in ("n17", "kind 2", "240 nodes", "used in both", "Map of the embeddings"):
+        assert part in report
     assert "240 nodes" in said.err
     vectors, ids = load_embeddings(Path("out/embeddings.npz"))
     assert ids == [f"n{node}" for node in range(240)]
@@ -48,6 +52,10 @@ def test_names_come_back_and_the_run_can_be_repeated(files: Path, capsys: pytest
     main(["train", "out/config.yaml", "--out", "again"])
     np.testing.assert_array_equal(load_embeddings(Path("again/embeddings.npz")).vectors, vectors)
     main(["eval", "out", "--protocol", "bgrl"])
+    main(["report", "out", "--out", "told.html"])
+    assert Path("told.html").read_text() == report
+    main(["report", "again"])
+    assert Path("again/report.html").exists()
     main(["neighbors", "out", "n7"])
     assert "n7\t" not in capsys.readouterr().out
 

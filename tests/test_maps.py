@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from progcl import maps
 from progcl.export import nearest
-from progcl.maps import cluster, layout, make_map, neighbours, principal, to_uint16, unit_rows
+from progcl.report import maps
+from progcl.report.maps import cluster, layout, make_map, neighbours, principal, to_uint16, unit_rows
 from stories import make_story
 
 Vectors = NDArray[np.float32]

@@ -15,8 +15,8 @@ import pytest
 
 from progcl import InputError
 from progcl.export import nearest
-from progcl.maps import NEAREST, SHOWN, Map, make_map
-from progcl.report import CLASSES, class_names, examples, in_script, page, write
+from progcl.report.maps import NEAREST, SHOWN, Map, make_map
+from progcl.report.page import CLASSES, class_names, examples, in_script, page, write
 from stories import HOSTILE, make_curves, make_story
 
 
@@ -162,7 +162,7 @@ def fake_map(nodes: int) -> Map:
 
 
 def test_20_000_nodes_take_less_than_3_mb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("progcl.report.make_map", lambda *_: fake_map(SHOWN))
+    monkeypatch.setattr("progcl.report.page.make_map", lambda *_: fake_map(SHOWN))
     write(make_story(SHOWN, ids=[f"id{index:08d}" for index in range(SHOWN)]), tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -170,7 +170,7 @@ def test_20_000_nodes_take_less_than_3_mb(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_sample_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
     story = make_story(90)
-    monkeypatch.setattr("progcl.report.make_map", partial(make_map, shown=40))
+    monkeypatch.setattr("progcl.report.page.make_map", partial(make_map, shown=40))
     text = page(story)
     assert "A random sample of 40 of the 90 nodes" in text
     assert len(data_of(text)["ids"]) == 40

@@ -32,6 +32,7 @@ EPILOG = """examples:
   progcl neighbors runs/a 17                      nodes most similar to node 17
   progcl export runs/a --format word2vec          embeddings for another tool
   torchrun --nproc-per-node 2 -m progcl train physics --out runs/p     in two processes, or on many machines
+  progcl report runs/a                            the run on one page, with a map of the nodes
   progcl bench loss                               time and memory against dense autograd
   progcl ls presets"""
 
@@ -167,11 +168,14 @@ def _embed(options: dict[str, Any]) -> None:
     budget = seconds_of(options["budget"]) if options.get("budget") else None
     how: dict[str, Any] = {key: options[key] for key in ("features", "labels", "resume", "force") if key in options}
     try:
-        embed(options["file"], out, budget=budget, changes=changes, **how)
+        result = embed(options["file"], out, budget=budget, changes=changes, **how)
     except KeyboardInterrupt:
         print(f"\nto go on: progcl embed {options['file']} --out {out} --resume", file=sys.stderr)
         raise
-    print(out)
+    if result.score:
+        print(f"accuracy of a linear classifier, protocol `{result.score.protocol}`: {result.score}", file=sys.stderr)
+    print(f"a look at it: {out / 'report.html'}", file=sys.stderr)
+    print(out / "embeddings.npz")
 
 
 def _eval_arguments(parser: ArgumentParser) -> None:
@@ -230,6 +234,26 @@ def _export(options: dict[str, Any]) -> None:
 
     out = Path(options["out"]) if options.get("out") else None
     print(export(Path(options["run"]), options.get("format", "npz"), out, options.get("force", False)))
+
+
+def _report_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=str, help="folder of a finished run")
+    parser.add_argument("--out", type=str, help="file to write; report.html in the folder of the run if not given")
+    _add_data_root(parser)
+
+
+def _report(options: dict[str, Any]) -> None:
+    from progcl.data import load
+    from progcl.export import embeddings_of
+    from progcl.report import story_of, write
+
+    run = Path(options["run"])
+    embeddings_of(run)  # says if there is no finished run
+    how = load_config(str(run / "config.yaml")).data
+    data = load(how.name, options.get("data_root"), how.normalize, **how.options())
+    out = Path(options["out"]) if options.get("out") else run / "report.html"
+    write(story_of(run, data), out)
+    print(out)
 
 
 def _bench_arguments(parser: ArgumentParser) -> None:
@@ -338,6 +362,7 @@ COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[Argum
     "eval": (_eval, "Probe the embedding of a finished run again.", _eval_arguments),
     "neighbors": (_neighbors, "Print the nodes most similar to one, by the embedding of a run.", _neighbors_arguments),
     "export": (_export, "Write the embedding of a run in the format of another tool.", _export_arguments),
+    "report": (_report, "Tell a run on one page: map, curves, neighbours, scores.", _report_arguments),
     "bench": (_bench, "Measure time and memory against straightforward versions, by turns.", _bench_arguments),
     "ls": (_ls, "List data sets, methods, miners, estimators or presets.", _ls_arguments),
     "show": (_show, "Print a preset with all its options.", _show_arguments),

@@ -158,6 +158,14 @@ def oracle_classes(data: Data) -> Tensor:
     return labels
 
 
+def names_of_classes(data: Data) -> list[str] | None:
+    """What every node's class is called, for pictures; None without labels."""
+    if data.get("y") is None:
+        return None
+    names = data.get("classes") or [str(number) for number in range(int(data.y.max()) + 1)]
+    return [names[number] for number in data.y.tolist()]
+
+
 def fingerprint(data: Data) -> int:
     """A number that tells graphs apart, so that a run is not resumed on another one."""
     parts = (data.x.contiguous().numpy(), data.edge_index.contiguous().numpy())

@@ -20,6 +20,8 @@ from progcl.errors import InputError
 from progcl.export import write_parquet
 from progcl.intake import own_graph
 from progcl.probe import too_few
+from progcl.report import story_of
+from progcl.report import write as write_report
 from progcl.schema import Config
 from progcl.train import Result, fit
 from progcl.training import Training
@@ -70,6 +72,9 @@ def embed(
     result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds)
     if find_spec("pyarrow"):
         write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
+    if progress:
+        print("drawing the map for report.html", file=sys.stderr)
+    write_report(story_of(out, data), out / "report.html")
     return result
 
 

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
-from progcl.charts import Array, Axis, Chart, thinned
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Similarities of negatives at epoch E as densities over [0, 1].
-
-    Attributes:
-        edges: of the bins, [bins + 1]
-        density: by name, [bins] each: of all negatives, or of true and false ones by their labels
-        grid: where the curves are known, [G]
-        fitted: the mixture's components by name, [G] each; may be empty
-        probability: p(true | s) on the grid, [G]
-        chances: share of pairs by their p(true), in equal bins of [0, 1]
-    """
-
-    edges: Array
-    density: dict[str, Array]
-    grid: Array
-    fitted: dict[str, Array]
-    probability: Array | None
-    chances: Array | None
+from progcl.curves import Curves
+from progcl.report.charts import Axis, Chart, thinned
 
 
 def draw_loss(losses: list[float], start_epoch: int | None = None) -> str:
@@ -51,15 +30,15 @@ def draw_loss(losses: list[float], start_epoch: int | None = None) -> str:
     return _figure("Loss", picture.svg(), note)
 
 
-def draw_similarities(curves: Curves, start_epoch: int | None = None) -> str:
+def draw_similarities(curves: Curves) -> str:
     """Densities of negatives, the mixture over them, and p(true | s) on its own axis."""
     chance = None if curves.probability is None else Axis("p(true | s)", 0, 1)
-    when = "" if start_epoch is None else f" at epoch E = {start_epoch}"
+    when = f" at epoch E = {curves.start_epoch}"
     left = Axis("density", 0, _top(curves))
     picture = Chart(f"Histogram of similarities of negatives{when}", Axis(f"similarity s{when}", 0, 1), left, chance)
     legend = {}
     for name, values in curves.density.items():
-        picture.stairs(curves.edges, values, _tone(name))
+        picture.stairs(np.linspace(0, 1, len(values) + 1), values, _tone(name))
         legend[name] = _tone(name)
     for name, values in curves.fitted.items():
         picture.line(curves.grid, values, _tone(name))

@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from progcl.charts import strip
 from progcl.checkpoint import replace
+from progcl.curves import Curves
 from progcl.errors import InputError
 from progcl.export import nearest
-from progcl.maps import Map, make_map
-from progcl.pictures import Curves, draw_chances, draw_loss, draw_similarities
 from progcl.probe import Score
-
-__all__ = ["Curves", "Story", "page", "write"]
+from progcl.report.charts import strip
+from progcl.report.maps import Map, make_map
+from progcl.report.pictures import draw_chances, draw_loss, draw_similarities
 
 EXAMPLES, NEIGHBOURS = 6, 5  # rows of the table of nearest neighbours, and neighbours in a row
 CLASSES = 40  # the page has colours and shapes for that many
@@ -74,7 +73,7 @@ def page(story: Story, seed: int = 0) -> str:
     _check(story)
     names = class_names(story.labels) if story.labels else None
     chart = make_map(story.embeddings, min(len(names), CLASSES) if names else None, seed)
-    style, script = _asset("report.css"), _asset("report_search.js") + _asset("report.js")
+    style, script = _asset("page.css"), _asset("search.js") + _asset("map.js")
     summary = _facts(story.facts) + _probe(story.scores)
     parts = {
         "title": escape(story.title),
@@ -91,7 +90,7 @@ def page(story: Story, seed: int = 0) -> str:
         "version": version("progcl"),
         "data": in_script(_data(story, chart, names)),
     }
-    whole = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("report.html"))  # once: text may hold braces
+    whole = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))  # once: text may hold braces
     return whole.encode("utf-8", "replace").decode()  # ids read from odd files may hold halves of characters
 
 
@@ -133,7 +132,7 @@ def _check(story: Story) -> None:
 
 
 def _asset(name: str) -> str:
-    return files("progcl").joinpath(name).read_text("utf-8")
+    return files("progcl.report").joinpath(name).read_text("utf-8")
 
 
 def _policy(style: str, script: str) -> str:
@@ -162,7 +161,7 @@ def _warnings(warnings: list[str]) -> str:
     if not warnings:
         return ""
     items = "".join(f"<li>{escape(text)}</li>" for text in warnings)
-    return f'<section class="warnings" role="note"><h2>Before you trust this</h2><ul>{items}</ul></section>'
+    return f'<section class="warnings" role="note"><h2>Worth knowing</h2><ul>{items}</ul></section>'
 
 
 def _facts(facts: dict[str, str]) -> str:
@@ -247,7 +246,7 @@ def _charts(story: Story) -> str:
     if story.curves is None:
         note = "No mixture was fitted in this run, so there are no similarities of negatives to show."
         return f'<div class="charts">{pictures}</div><p class="note">{note}</p>'
-    pictures += draw_similarities(story.curves, story.start_epoch) + draw_chances(story.curves)
+    pictures += draw_similarities(story.curves) + draw_chances(story.curves)
     return f'<div class="charts">{pictures}</div>'
 
 
