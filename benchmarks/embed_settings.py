@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from tqdm import tqdm
 
 from progcl import fit, load_config
-from progcl.data import load, roots
+from progcl.data import load, normalized, roots
 from progcl.embed import by_size
 from progcl.intake import own_graph
 from progcl.probe import Split, choose_nodes, clean, labels_of
@@ -41,7 +41,7 @@ CHOICES: dict[str, list[Any]] = {
 def graphs() -> dict[str, Data]:
     """The four graphs; Cora is read from a file, for PyG's reader wants the original ones."""
     cora = next(place / "cora" / "cora.npz" for place in roots() if (place / "cora" / "cora.npz").exists())
-    return {"cora": own_graph(str(cora)), **{name: load(name) for name in ("photo", "facebook", "digits")}}
+    return {"cora": normalized(own_graph(str(cora))), **{name: load(name) for name in ("photo", "facebook", "digits")}}
 
 
 def main() -> None:

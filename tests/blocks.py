@@ -74,9 +74,10 @@ def cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     def few_splits(data: Any, number: int = SPLITS, *others: Any, **options: Any) -> Any:
         return make_splits(data, min(SPLITS, number), *others, **options)
 
-    for place in ("progcl.train.fit", "progcl.compare.fit"):
+    for place in ("progcl.train.fit", "progcl.compare.fit", "progcl.embed.fit"):
         monkeypatch.setattr(place, short_fit)
     monkeypatch.setattr("progcl.probe.make_splits", few_splits)
+    monkeypatch.setattr("progcl.report.maps.STEPS", 125)
 
 
 class Reader:

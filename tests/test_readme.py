@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from blocks import README, ROOT, Reader, blocks_of, commands_of
+from progcl.data import csbm
 from shared import copied
 
 
@@ -21,9 +22,11 @@ def test_make_targets_exist(command: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:no mixture fitted")
 def test_the_readme_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an empty folder; the reader's own network is a small one."""
+    """In a folder with a graph; the reader's own network is a small one."""
     monkeypatch.setenv("PROGCL_DATA", str(copied("photo", tmp_path / "data")))
     monkeypatch.chdir(tmp_path)
+    edges = csbm(nodes=60).edge_index.T.tolist()
+    Path("my_graph.csv").write_text("".join(f"{one},{other}\n" for one, other in edges))
     h = torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
     layer = torch.nn.Linear(8, 8)
     optimizer = torch.optim.Adam(layer.parameters())
