@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from progcl import Config, InputError, load_config
 from progcl.config import PRESETS, known_keys, to_dict, to_yaml
-from progcl.data import PUBLISHED
+from progcl.data import EMBEDDED, PUBLISHED
 from progcl.encoders import ENCODERS
 from progcl.methods import METHODS
 from progcl.miners import MINERS
@@ -19,7 +19,7 @@ from progcl.training import Training, make_miner
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_loads_and_builds(name: str) -> None:
     config = load_config(name)
-    assert config.data.name in (*PUBLISHED, "digits", "csbm")
+    assert config.data.name in (*PUBLISHED, *EMBEDDED)
     edges = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
     Training(config, Data(x=torch.rand(5, 5), edge_index=edges))
 

@@ -82,6 +82,13 @@ def test_files_of_arrays(kind: str, tmp_path: Path) -> None:
     assert data.ids == ["0", "1", "2", "3"]
 
 
+def test_what_pyg_may_load_stays_allowed(tmp_path: Path) -> None:
+    before = set(torch.serialization.get_safe_globals())
+    pt_data(tmp_path / "g.pt")
+    read_graph(str(tmp_path / "g.pt"))
+    assert set(torch.serialization.get_safe_globals()) == before
+
+
 def test_an_adjacency_as_scipy_saves_it(tmp_path: Path) -> None:
     scipy.sparse.save_npz(tmp_path / "g.npz", adjacency())
     data = read_graph(str(tmp_path / "g.npz"))

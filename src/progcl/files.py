@@ -200,10 +200,9 @@ def _pt(path: Path) -> Found:
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
 
-    with (
-        warnings.catch_warnings(),
-        torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]),
-    ):
+    known = torch.serialization.get_safe_globals()  # PyG's own may be there already, and stay after this
+    plain = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in known]
+    with warnings.catch_warnings(), torch.serialization.safe_globals(plain):
         warnings.filterwarnings("ignore", message="Detected pickle protocol")
         content = torch.load(path, map_location="cpu", weights_only=True)
     content = content.to_dict() if isinstance(content, Data) else content
