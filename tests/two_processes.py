@@ -26,10 +26,13 @@ SHARED: dict[str, Any] = {
     "train.lr": 0.01,
 }
 BATCHES = {"batch.size": 41, "batch.fanouts": [3, 3], "encoder.name": "sage"}
+HOPS = {"encoder.name": "hops", "encoder.hops": 2, "method.drop_edges": [0.0, 0.0]}
 SHAPES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "batches": (BATCHES, tuple(MINERS)),
     "fixed batches": ({**BATCHES, "batch.variant": "paper"}, ("progcl-weight", "progcl-mix")),
     "whole": ({}, tuple(MINERS)),
+    "hops": ({**HOPS, "batch.size": 41}, ("none", "progcl-weight")),
+    "hops, whole": (HOPS, ("none",)),
     "anchors": ({"train.anchors": 61}, ("none", "progcl-weight", "progcl-mix")),
 }
 
