@@ -5,7 +5,9 @@ import torch
 from torch_geometric.data import Data
 
 from progcl import InputError
-from progcl.intake import WALKS, WIDTH, structure, taken_in
+from progcl.data import csbm
+from progcl.graph import Graph, View
+from progcl.intake import structure, taken_in
 
 SYMMETRIC = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
 
@@ -61,16 +63,23 @@ def test_what_cannot_be_embedded() -> None:
 
 
 def test_without_features_walks_say_where_a_node_is() -> None:
-    """Two triangles tied by one edge: nodes of a triangle are alike, and the numbers are those of a naive walk."""
+    """Two triangles tied by one edge: nodes of a triangle are alike."""
     edges = torch.tensor([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]])
     data = taken_in(Data(edge_index=edges, num_nodes=6))
     assert any("no features" in remark for remark in data.remarks)
-    assert data.x.shape == (6, 1 + WALKS * WIDTH)
-    near, far = data.x[0] @ data.x[1], data.x[0] @ data.x[5]
-    assert near > far
-    walk = torch.zeros(6, 6)
-    walk[data.edge_index[1], data.edge_index[0]] = 1
-    walk /= walk.sum(dim=1, keepdim=True)
-    ends = torch.randn(6, WIDTH, generator=torch.Generator().manual_seed(0))
-    twice = torch.nn.functional.normalize(walk @ walk @ ends, dim=1)
-    torch.testing.assert_close(structure(data.edge_index, 6)[:, 1 + WIDTH : 1 + 2 * WIDTH], twice)
+    assert data.x.shape == (6, 1 + 6)
+    assert data.x[0] @ data.x[1] > data.x[0] @ data.x[5] + 0.4
+    assert data.x[2, 0] == data.x[:, 0].max() == 1  # it has the most neighbours
+
+
+def test_walks_are_those_of_dense_powers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("progcl.intake.WIDTH", 8)
+    monkeypatch.setattr("progcl.intake.SPARE", 30)
+    data = csbm(nodes=90, classes=4, degree=8, homophily=0.9)
+    step = View(Graph(data)).symmetric.matrix.to_dense().double()
+    mean = sum(torch.linalg.matrix_power(step, power) for power in range(1, 11)) / 10
+    assert isinstance(mean, torch.Tensor)
+    strength, vectors = torch.linalg.eigh(mean)
+    expected = torch.nn.functional.normalize((vectors * strength)[:, -8:], dim=1)
+    found = structure(data.edge_index, 90)[:, 1:].double()
+    torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-2, rtol=0)  # up to a rotation

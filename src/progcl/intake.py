@@ -12,8 +12,10 @@ from torch_geometric.utils import coalesce, to_undirected
 
 from progcl.errors import InputError
 from progcl.files import read_graph
+from progcl.graph import Graph, View
 
-WALKS, WIDTH = 3, 64  # steps of a random walk, and numbers that say where it ends
+WALK, WIDTH = 10, 128  # steps of a random walk, and numbers that say where it ends: DeepWalk's usual ones
+ROUNDS, SPARE = 3, 16  # of the search for these numbers, and how many more are looked for
 SCALES = 1000  # how much larger one column may be than another before somebody should know
 
 
@@ -43,22 +45,28 @@ def taken_in(data: Data) -> Data:
 
 
 def structure(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
-    """Features of nodes that have none [N, 1 + 3·64]: log degree, and random projections of where walks end.
+    """Features of nodes that have none: the logarithm of the degree, and where random walks of 1 to 10 steps end.
 
-    R [N, 64] has a random vector for every node, and P = D⁻¹A; the blocks PR, P²R and P³R are alike for nodes whose
-    walks end at the same places.
+    The latter are the strongest directions of the mean of Â, Â², ..., Â¹⁰, as many as DeepWalk usually learns, found by
+    subspace iteration from a random start; rows have length 1, so nodes are alike whose walks end at the same places.
     """
-    source, target = edges
-    degree = torch.bincount(target, minlength=nodes)
-    share = degree.clamp_min(1).float().reciprocal()[target]
-    walk = torch.sparse_coo_tensor(torch.stack([target, source]), share, (nodes, nodes), check_invariants=False)
-    ends = torch.randn(nodes, WIDTH, generator=torch.Generator().manual_seed(seed))
-    height = degree.float().log1p().unsqueeze(1)
-    blocks = [height / height.max()]
-    for _ in range(WALKS):
-        ends = walk @ ends
-        blocks.append(normalize(ends, dim=1))
-    return torch.cat(blocks, dim=1)
+    graph = Data(x=torch.zeros(nodes, 0), edge_index=edges, num_nodes=nodes)
+    adjacency = View(Graph(graph)).symmetric.matrix
+
+    def walked(x: Tensor) -> Tensor:
+        total = torch.zeros_like(x)
+        for _ in range(WALK):
+            x = adjacency @ x
+            total += x
+        return total / WALK
+
+    found = torch.randn(nodes, min(WIDTH + SPARE, nodes), generator=torch.Generator().manual_seed(seed))
+    for _ in range(ROUNDS):
+        found = torch.linalg.qr(walked(found)).Q
+    strength, turned = torch.linalg.eigh(found.T @ walked(found))
+    ends = (found @ turned * strength)[:, -WIDTH:]
+    height = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
+    return torch.cat([height / height.max(), normalize(ends, dim=1)], dim=1)
 
 
 def _both_ways(edge_index: Tensor, nodes: int) -> tuple[Tensor, list[str]]:
