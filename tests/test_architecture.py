@@ -33,6 +33,7 @@ ORDER = [  # a module may import those before it
     "testing",
     "pygcl",
     "readers",
+    "assembly",
     "files",
     "graph",
     "intake",
@@ -76,7 +77,7 @@ ORDER = [  # a module may import those before it
     "benchmarks.sampler",
     "cli",
 ]
-MAY_TOUCH_LABELS = {"readers", "files", "intake", "data", "probe", "curves", "figures"}
+MAY_TOUCH_LABELS = {"readers", "assembly", "files", "intake", "data", "probe", "curves", "figures"}
 
 
 def module_name(path: Path) -> str:

@@ -35,7 +35,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_names_come_back_and_the_run_can_be_repeated(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_come_back_and_the_run_can_be_repeated(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK])
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "out/embeddings.npz"
@@ -49,7 +51,10 @@ def test_names_come_back_and_the_run_can_be_repeated(files: Path, capsys: pytest
     table = pyarrow.parquet.read_table("out/embeddings.parquet")
     assert table["node"].to_pylist() == ids
     np.testing.assert_array_equal(np.array(table["embedding"].to_pylist(), np.float32), vectors)
-    main(["train", "out/config.yaml", "--out", "again"])
+    Path("elsewhere").mkdir()
+    with monkeypatch.context() as patch:
+        patch.chdir("elsewhere")
+        main(["train", "../out/config.yaml", "--out", "../again"])
     np.testing.assert_array_equal(load_embeddings(Path("again/embeddings.npz")).vectors, vectors)
     main(["eval", "out", "--protocol", "bgrl"])
     main(["report", "out", "--out", "told.html"])
@@ -85,7 +90,7 @@ def test_a_budget_is_kept(files: Path) -> None:
     result = embed("g.npz", Path("out"), budget=6, changes={"train.epochs": 10**6}, progress=False)
     planned = result.config.train.epochs
     assert len(result.losses) <= planned < 10**6
-    with pytest.raises(InputError, match="more than the budget leaves"):
+    with pytest.raises(InputError, match="does not suffice for one epoch"):
         embed("g.npz", Path("none"), budget=1e-3, progress=False)
     assert not Path("none").exists()
     resumed = embed("g.npz", Path("out"), resume=True, changes={"train.epochs": len(result.losses) + 1}, progress=False)
@@ -105,13 +110,14 @@ def test_a_stopped_run_says_how_to_go_on(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(train, "_keep", stop)
-    command = ["embed", "g.npz", "--out", "out", *QUICK, "--train.checkpoint_every=1"]
+    given = ["--features", "x.csv", "--labels", "y.csv"]
+    command = ["embed", "g.csv", "--out", "out", *given, *QUICK, "--train.checkpoint_every=1"]
     with pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 130
-    assert "to go on: progcl embed g.npz --out out --resume" in capsys.readouterr().err
+    assert "to go on: progcl embed g.csv --out out --resume" in capsys.readouterr().err
     monkeypatch.setattr(train, "_keep", keep)
-    main(["embed", "g.npz", "--out", "out", "--resume"])
+    main(["embed", "g.csv", "--out", "out", "--resume"])
     main([*command[:3], "whole", *command[4:]])
     whole, resumed = (load_embeddings(Path(name, "embeddings.npz")).vectors for name in ("whole", "out"))
     np.testing.assert_array_equal(resumed, whole)

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 from torch_geometric.data import Data
 
 from progcl import InputError
+from progcl.assembly import assembled, from_networkx
 from progcl.files import read_graph
 
 EDGES = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
@@ -162,6 +163,100 @@ def test_parquet_and_graphml(tmp_path: Path) -> None:
     assert data.classes == ["c0", "c1"]
 
 
+def write(tmp_path: Path, **files: str) -> list[str]:
+    """Files by name, `_` for the dot; their paths."""
+    for name, text in files.items():
+        (tmp_path / name.replace("_", ".")).write_text(text)
+    return [str(tmp_path / name.replace("_", ".")) for name in files]
+
+
+@pytest.mark.parametrize("ids", [["a", "b", "c", "d"], [3, 2, 1, 0]])
+def test_ids_in_a_file_of_arrays_are_names_and_edges_are_places(ids: list[Any], tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", edge_index=EDGES, x=X, ids=np.array(ids))
+    data = read_graph(str(tmp_path / "g.npz"))
+    assert pairs(data) == set(map(tuple, EDGES.T.tolist()))
+    assert data.ids == [str(name) for name in ids]
+    np.savez(tmp_path / "b.npz", **csr("adj", adjacency()), x=X, ids=np.array(NAMES, dtype="S"))
+    assert read_graph(str(tmp_path / "b.npz")).ids == NAMES
+    np.savez(tmp_path / "g.npz", edge_index=EDGES, x=X, ids=np.array(ids[:3]))
+    with pytest.raises(InputError, match="3 ids for 4 nodes"):
+        read_graph(str(tmp_path / "g.npz"))
+
+
+def test_rows_of_an_npy_belong_to_numbers_whatever_the_order_of_a_table(tmp_path: Path) -> None:
+    edges, x = write(tmp_path, g_csv="0,1\n1,2\n2,3\n", x_csv="3,30\n0,0\n1,10\n2,20\n")
+    np.save(tmp_path / "y.npy", np.array([100, 101, 102, 103]))
+    data = read_graph(edges, x, str(tmp_path / "y.npy"))
+    assert {name: data.classes[kind] for name, kind in zip(data.ids, data.y, strict=True)} == {
+        str(node): str(100 + node) for node in range(4)
+    }
+
+
+def test_names_with_commas_in_a_tsv_and_numbers_with_commas_in_a_csv(tmp_path: Path) -> None:
+    (tsv,) = write(tmp_path, g_tsv="Smith, J\tDoe, A\nDoe, A\tRoe, R\n")
+    assert read_graph(tsv).ids == ["Smith, J", "Doe, A", "Roe, R"]
+    (path,) = write(tmp_path, g_csv="a;b;0,5\nb;c;0,1\n")
+    assert read_graph(path).ids == ["a", "b", "c"]
+
+
+def test_heads_as_pandas_writes_them(tmp_path: Path) -> None:
+    rows = "ann,1\nbob,2\ncid,3\n"
+    edges, named, unnamed = write(tmp_path, g_csv="ann,bob\nbob,cid\n", x_csv=f"user,f0\n{rows}", z_csv=f",0\n{rows}")
+    for table in (named, unnamed):
+        data = read_graph(edges, table)
+        assert data.ids == ["ann", "bob", "cid"]
+        assert data.x.tolist() == [[1], [2], [3]]
+    (mixed,) = write(tmp_path, m_csv="alice,3\n4,bob\n")
+    assert read_graph(mixed).edge_index.size(1) == 2
+
+
+def test_names_and_classes_are_kept_as_they_are_written(tmp_path: Path) -> None:
+    edges, labels = write(tmp_path, g_csv="007,010\n010,#tag\n", y_csv="007,01\n010,1\n#tag,2\n")
+    data = read_graph(edges, labels_from=labels)
+    assert data.ids == ["007", "010", "#tag"]
+    assert data.classes == ["01", "1", "2"]
+    (empty,) = write(tmp_path, e_csv="007,a\n010,\n#tag,b\n")
+    with pytest.raises(InputError, match="1 nodes have no label"):
+        read_graph(edges, labels_from=empty)
+    twice, x = write(tmp_path, t_csv="007,a\n010,b\n010,c\n", x_csv="007,1\n010,2\n#tag,3\n")
+    with pytest.raises(InputError, match="3 rows of labels for 3 nodes"):
+        read_graph(edges, x, twice)
+
+
+def test_isolated_nodes_of_a_pyg_graph_count(tmp_path: Path) -> None:
+    torch.save(Data(edge_index=torch.tensor(EDGES), num_nodes=9), tmp_path / "g.pt")
+    assert read_graph(str(tmp_path / "g.pt")).num_nodes == 9
+    big = torch.sparse_coo_tensor(torch.tensor([[0], [1]]), torch.ones(1), (10**6, 10**6), check_invariants=False)
+    torch.save({"edge_index": torch.tensor(EDGES), "y": torch.arange(6), "other": big}, tmp_path / "g.pt")
+    assert read_graph(str(tmp_path / "g.pt")).num_nodes == 6
+
+
+def test_zeros_that_a_matrix_holds_are_no_edges(tmp_path: Path) -> None:
+    matrix = adjacency()
+    matrix.data[0] = 0
+    np.savez(tmp_path / "g.npz", **csr("adj", matrix))
+    assert read_graph(str(tmp_path / "g.npz")).edge_index.size(1) == 4
+
+
+def test_a_long_name_takes_no_more_than_itself(tmp_path: Path) -> None:
+    lines = "".join(f"n{index},n{index + 1}\n" for index in range(20_000))
+    (path,) = write(tmp_path, g_csv=f"{lines}n0,{'x' * 5000}\n")
+    assert max(map(len, read_graph(path).ids)) == 5000
+
+
+def test_attributes_of_networkx(tmp_path: Path) -> None:
+    graph = networkx.DiGraph()
+    for node in range(6):
+        graph.add_node(node, size=np.float32(node), x=[node, 2.0 * node], label=f"name {node}", y=node % 2, note=None)
+    graph.add_edges_from([(0, 1), (1, 2), (4, 5)])
+    found = assembled(from_networkx(graph))
+    assert found.x.tolist() == [[node, node, 2 * node] for node in range(6)]
+    assert found.classes == ["0", "1"]  # every `label` is another: names of nodes
+    graph.add_node("0", size=1.0, x=[0, 0], label="", y=0, note=None)
+    with pytest.raises(InputError, match="more than one node"):
+        assembled(from_networkx(graph))
+
+
 def broken(tmp_path: Path, name: str) -> list[str]:
     """Write one bad input, and say what to read."""
     good, path = tmp_path / "good.csv", tmp_path / name
@@ -188,6 +283,11 @@ def broken(tmp_path: Path, name: str) -> list[str]:
         "noise.safetensors": lambda: path.write_bytes(b"no tensors"),
         "noise.parquet": lambda: path.write_bytes(b"no table"),
         "noise.graphml": lambda: path.write_text("<graphml"),
+        "other.graphml": lambda: path.write_text("<a/>"),
+        "folder.csv": path.mkdir,
+        "archive.npy": lambda: path.write_bytes(good_npz),
+        "number.npy": lambda: np.save(path, 3.0),
+        "names.npy": lambda: good.write_text("ann,bob\n"),
         "words.csv": lambda: path.write_text("0,a\n1,b\n2,c\n"),
         "unknown.csv": lambda: path.write_text("0,1\n1,1\n7,1\n"),
         "two.npy": lambda: np.save(path, X[:2]),
@@ -196,10 +296,12 @@ def broken(tmp_path: Path, name: str) -> list[str]:
     }
     if name in contents:
         contents[name]()
-    beside = ("words.csv", "unknown.csv", "two.npy", "twice.csv")
+    beside = ("words.csv", "unknown.csv", "twice.csv")
     if name == "short.csv":  # labels
         return [str(good), str(tmp_path / "three.npy"), str(path)]
-    return [str(good), str(path)] if name in beside else [str(path)]
+    if name == "names.npy":
+        return [str(good), str(tmp_path / "three.npy")]
+    return [str(good), str(path)] if name in beside or name.endswith(".npy") else [str(path)]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +317,7 @@ def broken(tmp_path: Path, name: str) -> list[str]:
         ("short.npz", "cannot be read"),
         ("objects.npz", "objects are never loaded"),
         ("no_edges.npz", "no edges among x"),
-        ("float_edges.npz", "whole numbers or names"),
+        ("float_edges.npz", "whole numbers"),
         ("rows.npz", "3 labels for 4 nodes"),
         ("stranger.npz", "node `5`, which does not exist|node `4`, which does not exist"),
         ("oblong.npz", "is square"),
@@ -225,10 +327,15 @@ def broken(tmp_path: Path, name: str) -> list[str]:
         ("noise.safetensors", "cannot be read"),
         ("noise.parquet", "cannot be read"),
         ("noise.graphml", "cannot be read"),
+        ("other.graphml", "cannot be read"),
+        ("folder.csv", "there is no file"),
+        ("archive.npy", "several arrays"),
+        ("number.npy", "no table"),
+        ("names.npy", "node `ann`, which does not exist"),
         ("words.csv", "need to be numbers"),
         ("unknown.csv", "node `2`, which does not exist"),
         ("two.npy", "node `2`, which does not exist"),
-        ("twice.csv", "for the second time"),
+        ("twice.csv", "more than one node"),
         ("short.csv", "2 rows of labels for 3 nodes"),
     ],
 )
@@ -236,7 +343,8 @@ def test_what_cannot_be_read_is_said_in_a_line(name: str, message: str, tmp_path
     arguments = broken(tmp_path, name)
     with pytest.raises(InputError, match=message) as stopped:
         read_graph(*arguments)
-    assert len(str(stopped.value).split("\n\nhint:")[0].splitlines()) == 1
+    assert len(str(stopped.value).split("\n\nhint: ")[0].splitlines()) == 1
+    assert "\n\nhint: " in str(stopped.value)
 
 
 def test_an_unknown_ending(tmp_path: Path) -> None:

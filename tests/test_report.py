@@ -162,7 +162,7 @@ def fake_map(nodes: int) -> Map:
 
 
 def test_20_000_nodes_take_less_than_3_mb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("progcl.report.page.make_map", lambda *_: fake_map(SHOWN))
+    monkeypatch.setattr("progcl.report.page.make_map", lambda *_, **__: fake_map(SHOWN))
     write(make_story(SHOWN, ids=[f"id{index:08d}" for index in range(SHOWN)]), tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

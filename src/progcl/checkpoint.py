@@ -24,7 +24,14 @@ def save(path: Path, state: State) -> None:
     """Write tensors and plain values; a reader sees the old file or the new one, never a part."""
     tensors, values = state
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    replace(path, lambda part: save_file(contiguous, part, {"values": json.dumps(values)}))
+
+    def write(part: Path) -> None:
+        try:
+            save_file(contiguous, part, {"values": json.dumps(values)})
+        except SafetensorError as error:  # a full disk, as safetensors says it
+            raise OSError(f"cannot write `{path}`: {error}") from None
+
+    replace(path, write)
 
 
 def load(path: Path) -> State:

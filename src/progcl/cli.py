@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Callable
@@ -49,8 +50,11 @@ def main(argv: list[str] | None = None) -> None:
             warnings.simplefilter("ignore")
         try:
             _run(sys.argv[1:] if argv is None else argv)
-        except (InputError, OSError) as error:  # OSError: no space, no permission
+        except InputError as error:
             print(f"error: {error}", file=sys.stderr)
+            sys.exit(2)
+        except OSError as error:
+            print(f"error: {error}\n\nhint: check the path, its permissions, and the room on the disk", file=sys.stderr)
             sys.exit(2)
         except KeyboardInterrupt:
             print("\nstopped", file=sys.stderr)
@@ -163,14 +167,18 @@ def _embed(options: dict[str, Any]) -> None:
     if options.get("with_features"):
         changes["encoder.with_features"] = True
     out = Path(options["out"]) if options.get("out") else _fresh_folder(options["file"])
+    from progcl.distributed import processes
     from progcl.embed import embed, seconds_of
 
+    if processes() > 1:
+        raise InputError("`progcl embed` runs in one process", "`progcl train` runs its config.yaml in several")
     budget = seconds_of(options["budget"]) if options.get("budget") else None
     how: dict[str, Any] = {key: options[key] for key in ("features", "labels", "resume", "force") if key in options}
     try:
         result = embed(options["file"], out, budget=budget, changes=changes, **how)
     except KeyboardInterrupt:
-        print(f"\nto go on: progcl embed {options['file']} --out {out} --resume", file=sys.stderr)
+        again = shlex.join(["progcl", "embed", options["file"], "--out", str(out), "--resume"])
+        print(f"\nto go on: {again}", file=sys.stderr)
         raise
     if result.score:
         print(f"accuracy of a linear classifier, protocol `{result.score.protocol}`: {result.score}", file=sys.stderr)

@@ -91,6 +91,8 @@ def load(name: str, root: str | Path | None = None, normalize: bool = True, **op
     """
     if name == OWN:
         raise InputError("the run was made with a graph of your own", "probe it in Python: progcl.probe.probe")
+    if name == FILE and "graph" not in options:
+        raise InputError("`data.graph` names no file", "`progcl embed FILE` does; or set --data.graph")
     known: dict[str, Published | Callable[..., Data]] = {**EMBEDDED, **PUBLISHED}
     entry = pick(known, name, "data set")
     if isinstance(entry, Published):
@@ -162,8 +164,8 @@ def names_of_classes(data: Data) -> list[str] | None:
     """What every node's class is called, for pictures; None without labels."""
     if data.get("y") is None:
         return None
-    names = data.get("classes") or [str(number) for number in range(int(data.y.max()) + 1)]
-    return [names[number] for number in data.y.tolist()]
+    names = data.get("classes")
+    return [names[number] if names else str(number) for number in data.y.tolist()]
 
 
 def fingerprint(data: Data) -> int:

@@ -15,10 +15,9 @@ from typing import Any
 from torch_geometric.data import Data
 
 from progcl.config import load_config
-from progcl.data import checked
+from progcl.data import FILE, checked, load
 from progcl.errors import InputError
 from progcl.export import write_parquet
-from progcl.intake import own_graph
 from progcl.probe import too_few
 from progcl.report import story_of
 from progcl.report import write as write_report
@@ -30,7 +29,8 @@ STEPS, BATCH = 400, 512  # of training, and nodes of a step
 LONGEST = 50  # steps of an epoch: how often the loss is logged, and a run can be stopped
 FIRST = 0.25  # share of the epochs after which the mixture is fitted
 FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and bytes beside them
-TRAINING = 0.6  # share of the time that is left for it; the rest is for what follows
+TRAINING = 0.6  # share of a budget that is left for it; the rest is for scoring and the map
+FEW, MAP = 3, 60.0  # splits of the scores, and seconds without which the map is the quick one, if there is a budget
 
 
 def embed(
@@ -58,24 +58,50 @@ def embed(
         progress: say what is done, on stderr
     """
     start = time.monotonic()
-    data = checked(own_graph(graph, features, labels))
-    place = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
-    config = load_config("embed", {**by_size(int(data.num_nodes)), **_probing(data), **place, **(changes or {})})
-    _need_room(out, config, data)
-    if resume and (out / "config.yaml").exists():
-        config = load_config(str(out / "config.yaml"), changes)
-    elif budget is not None:
-        config = within(config, data, budget - (time.monotonic() - start))
+    files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
+    config, data = _settled(files, out, dict(changes or {}), resume, force)
+    left = None if budget is None else budget - (time.monotonic() - start)
+    if left is not None:
+        config = config if resume else within(config, data, left)
+        config = replace(config, probe=replace(config.probe, splits=min(FEW, config.probe.splits)))
     if progress:
         print("\n".join([*(f"note: {remark}" for remark in data.remarks), plan(config, data)]), file=sys.stderr)
-    seconds = None if budget is None else TRAINING * (budget - (time.monotonic() - start))
+    seconds = None if left is None else TRAINING * left
     result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds)
     if find_spec("pyarrow"):
         write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
     if progress:
         print("drawing the map for report.html", file=sys.stderr)
-    write_report(story_of(out, data), out / "report.html")
+    hurry = budget is not None and budget - (time.monotonic() - start) < MAP
+    write_report(story_of(out, data), out / "report.html", quick=hurry)
     return result
+
+
+def _settled(
+    files: Mapping[str, str | None], out: Path, changes: dict[str, Any], resume: bool, force: bool
+) -> tuple[Config, Data]:
+    """The settings of the run to go on with, or those that suit the graph; and the graph."""
+    stored = out / "config.yaml"
+    if stored.exists() and resume:
+        config = load_config(stored, changes)
+        return config, read(config)
+    if stored.exists() and not force:
+        hint = "go on with --resume, overwrite with --force, or choose another --out"
+        raise InputError(f"`{out}` holds a result already", hint)
+    changes |= {name: str(Path(path).absolute()) if path else None for name, path in files.items()}
+    data = read(load_config("embed", changes))
+    config = load_config("embed", {**by_size(int(data.num_nodes)), **_probing(data), **changes})
+    _need_room(out, config, data)
+    return config, data
+
+
+def read(config: Config) -> Data:
+    """The graph of a configuration, with what is odd about it."""
+    how = config.data
+    if how.name != FILE or config.probe.compare:
+        hint = "`progcl train` takes named data sets, and compares"
+        raise InputError("`progcl embed` embeds the graph of a file, once", hint)
+    return checked(load(how.name, None, how.normalize, **how.options()))
 
 
 def by_size(nodes: int, steps: int = STEPS, batch: int = BATCH) -> dict[str, Any]:
@@ -99,7 +125,8 @@ def within(config: Config, data: Data, seconds: float) -> Config:
     steps = (config.batch.steps or 1) / (trial.batch.steps or 1)
     affordable = int(TRAINING * seconds / (record.seconds * steps))
     if affordable < 1:
-        raise InputError(f"one epoch takes {record.seconds * steps:.0f} s, more than the budget leaves")
+        hint = f"an epoch takes about {record.seconds * steps:.1f} s: allow more, or leave --budget away"
+        raise InputError("the budget does not suffice for one epoch", hint)
     epochs = min(config.train.epochs, affordable)
     first = max(1, config.miner.start_epoch * epochs // config.train.epochs)
     return replace(config, train=replace(config.train, epochs=epochs), miner=replace(config.miner, start_epoch=first))
@@ -128,7 +155,8 @@ def seconds_of(text: str) -> float:
 def _need_room(out: Path, config: Config, data: Data) -> None:
     """Say before training if its result will not fit on the disk."""
     there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-    needed = FILES * 4 * int(data.num_nodes) * config.encoder.hidden + BASE
+    beside = config.encoder.rank * (config.encoder.hops + 1) if config.encoder.with_features else 0
+    needed = FILES * 4 * int(data.num_nodes) * (config.encoder.hidden + beside) + BASE
     free = shutil.disk_usage(there).free
     if free < needed:
         message = f"about {needed / 1e6:,.0f} MB are needed, {free / 1e6:,.0f} MB are free on the disk of `{there}`"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import networkx
 import numpy as np
-import scipy.sparse
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.neighbors import kneighbors_graph
@@ -15,11 +14,11 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch_geometric.data import Data
 
+from progcl.assembly import Found, as_array, assembled, edges_of, from_networkx, numbered_graph
 from progcl.config import load_config
-from progcl.data import checked
+from progcl.data import checked, fingerprint
 from progcl.embed import FIRST, by_size
 from progcl.errors import InputError
-from progcl.files import Found, assembled, from_networkx
 from progcl.intake import taken_in
 from progcl.methods import Grace
 from progcl.progress import bar
@@ -115,7 +114,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "encoder.projection": self.hidden,
             "encoder.with_features": self.with_features,
             "miner.name": self.miner,
-            "train.seed": self.random_state if isinstance(self.random_state, int) else seed,
+            "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
             "probe.protocol": "none",
         }
         if self.epochs is not None:
@@ -125,37 +124,31 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _graph(self, X: Any, reset: bool) -> Data:
         """Whatever a user has as a graph, with as many features as were there to fit."""
         if isinstance(X, Data):
-            found = Data(x=X.get("x"), edge_index=X.edge_index, num_nodes=X.num_nodes)
+            if X.get("edge_index") is None:
+                raise InputError(
+                    "the graph has no `edge_index`", "Data(x=[N, F] features, edge_index=[2, E] node pairs)"
+                )
+            rows = None if X.get("x") is None else as_array(X.x)
+            found = numbered_graph(as_array(X.edge_index), rows, nodes=None if rows is not None else X.num_nodes)
         elif isinstance(X, networkx.Graph):
-            found = assembled(from_networkx(X))
+            found = from_networkx(X)
         elif isinstance(X, tuple) and len(X) == 2:
-            found = assembled(_pair(*X))
+            edges, nodes = edges_of(as_array(X[0]))
+            found = numbered_graph(edges, None if X[1] is None else as_array(X[1]), nodes=nodes)
         else:
             found = self._tied(validate_data(self, X, reset=reset, dtype=np.float32, ensure_min_samples=2))
-        data = checked(taken_in(found))
+        data = checked(taken_in(assembled(found)))
         if reset:
             self.n_features_in_ = data.x.size(1)
+            self.graph_ = fingerprint(data) if data.made else None
+        elif data.made and fingerprint(data) != self.graph_:
+            hint = "features that both graphs have make them comparable"
+            raise InputError("without features, only the graph that was fitted can be embedded", hint)
         elif data.x.size(1) != self.n_features_in_:
             given, needed = data.x.size(1), self.n_features_in_
             raise InputError(f"the graph has {given} features, {type(self).__name__} was fitted to {needed}")
         return data
 
-    def _tied(self, rows: Vectors) -> Data:
-        ties = kneighbors_graph(rows, min(self.n_neighbors, len(rows) - 1)).tocoo()
-        edges = torch.from_numpy(np.stack([ties.row, ties.col]).astype(np.int64))
-        return Data(x=torch.from_numpy(rows), edge_index=edges, num_nodes=len(rows))
-
-
-def _pair(adjacency: Any, features: Any) -> Found:
-    """(adjacency, features) of any of the usual kinds."""
-    matrix = scipy.sparse.coo_matrix(_plain(adjacency))
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"an adjacency matrix is square (got {list(matrix.shape)})")
-    edges = np.stack([matrix.row, matrix.col]).astype(np.int64)
-    return Found(edges, None if features is None else _plain(features), nodes=matrix.shape[0])
-
-
-def _plain(matrix: Any) -> Any:
-    if isinstance(matrix, torch.Tensor):
-        return (matrix if matrix.layout == torch.strided else matrix.to_dense()).numpy()
-    return matrix if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+    def _tied(self, rows: Vectors) -> Found:
+        ties = kneighbors_graph(rows, min(self.n_neighbors, len(rows) - 1))
+        return numbered_graph(edges_of(ties)[0], rows)

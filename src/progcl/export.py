@@ -57,7 +57,7 @@ def nearest(embeddings: Vectors, node: int, number: int = 10) -> list[tuple[int,
 def place_of(node: str, ids: list[str]) -> int:
     """Which row a node has, by its name."""
     if node not in ids:
-        close = difflib.get_close_matches(node, ids, n=1)
+        close = difflib.get_close_matches(node, ids[:20_000], n=1)
         hint = f"did you mean `{close[0]}`?" if close else f"from `{ids[0]}` to `{ids[-1]}`"
         raise InputError(f"there is no node `{node}`", hint)
     return ids.index(node)
@@ -105,7 +105,7 @@ def _word2vec(path: Path, vectors: Vectors, ids: list[str]) -> None:
     """word2vec's text format, as gensim's `KeyedVectors.load_word2vec_format` reads it; it knows no spaces in names."""
 
     def write(part: Path) -> None:
-        with part.open("w") as file:
+        with part.open("w", encoding="utf-8") as file:
             print(*vectors.shape, file=file)
             for name, row in zip(ids, vectors, strict=True):
                 file.write(" ".join(["_".join(name.split()), *_numbers(row)]) + "\n")
@@ -121,7 +121,7 @@ def _projector(path: Path, vectors: Vectors, ids: list[str]) -> None:
     with (part / "vectors.tsv").open("w") as file:
         for row in vectors:
             file.write("\t".join(_numbers(row)) + "\n")
-    (part / "metadata.tsv").write_text("".join(" ".join(name.split()) + "\n" for name in ids))
+    (part / "metadata.tsv").write_text("".join(" ".join(name.split()) + "\n" for name in ids), "utf-8")
     facts = {"tensor_name": "embeddings", "tensor_path": "vectors.tsv", "metadata_path": "metadata.tsv"}
     lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in facts.items())
     (part / "projector_config.pbtxt").write_text(f"embeddings {{\n{lines}}}\n")

@@ -25,7 +25,10 @@ def own_graph(graph: str, features_from: str | None = None, labels_from: str | N
 
 
 def taken_in(data: Data) -> Data:
-    """A graph in the form that training expects, with `remarks`: what a user may not expect, a sentence each."""
+    """A graph in the form that training expects, with `remarks`: what a user may not expect, a sentence each.
+
+    `made` says whether its features are made of its edges.
+    """
     nodes = int(data.num_nodes)
     if nodes < 2:
         raise InputError(f"a graph needs at least 2 nodes (got {nodes})", "nodes are told apart from others")
@@ -34,7 +37,8 @@ def taken_in(data: Data) -> Data:
     for name in ("y", "ids", "classes"):
         if data.get(name) is not None:
             made[name] = data[name]
-    if data.get("x") is None:
+    made.made = data.get("x") is None
+    if made.made:
         made.x = structure(edges, nodes)
         remarks.append("no features: the degree, and where random walks end, are used instead")
     else:
@@ -61,9 +65,12 @@ def structure(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
         return total / WALK
 
     found = torch.randn(nodes, min(WIDTH + SPARE, nodes), generator=torch.Generator().manual_seed(seed))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the same numbers whatever the machine is used for: a resumed run needs them
     for _ in range(ROUNDS):
         found = torch.linalg.qr(walked(found)).Q
     strength, turned = torch.linalg.eigh(found.T @ walked(found))
+    torch.set_num_threads(threads)
     ends = (found @ turned * strength)[:, -WIDTH:]
     height = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
     return torch.cat([height / height.max(), normalize(ends, dim=1)], dim=1)

@@ -11,6 +11,7 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.batches import Neighborhoods, Sampled
+from progcl.distributed import ALONE, Workers
 from progcl.graph import Graph
 from progcl.hashing import derived_seed
 from progcl.hops import Hops, Rows, strongest_directions
@@ -35,10 +36,12 @@ class Lens:
     part: tuple[int, int] = (0, 1)
 
     @classmethod
-    def of(cls, config: Config, data: Data, part: tuple[int, int] = (0, 1)) -> Lens:
-        """The lens for a graph that will be trained on."""
-        wanted = config.encoder.name == "hops" or config.encoder.with_features
-        return cls(config, strongest_directions(data.x, config.encoder.rank) if wanted else None, part)
+    def of(cls, config: Config, x: Tensor, workers: Workers = ALONE) -> Lens:
+        """The lens for training on nodes with these features."""
+        directions = None
+        if config.encoder.name == "hops" or config.encoder.with_features:
+            directions = workers.from_leader(lambda: strongest_directions(x, config.encoder.rank))
+        return cls(config, directions, workers.part)
 
     def graph(self, data: Data, nodes: Tensor | None = None) -> Seen:
         """A graph in this form; in batches of `nodes` that see no others, if neighbours are sampled."""

@@ -88,14 +88,14 @@ def fit(
         first_stage: a file that runs differing only in the miner share: the state before epoch E is read
             from it, or written to it if it is not there
         progress: show a bar on stderr
-        on_epoch: called with every epoch's record
-        seconds: stop after the epoch in which training has taken so long; the run can be resumed
+        on_epoch: called with every epoch's record, in the first process
+        seconds: stop after the epoch in which so much time has passed; the run can be resumed
     """
     if data is not None:
         data = checked(data)
     if data is not None and config.data.name != FILE:
         config = replace(config, data=DataConfig(name=OWN, normalize=False, inductive=config.data.inductive))
-    workers = connect()
+    start, workers = time.monotonic(), connect()
     folder = Path(out) if out and workers.leads else None
     resume = resume or (folder is not None and restarted_in(folder))
     progress = progress and workers.leads
@@ -114,9 +114,9 @@ def fit(
             _keep(folder, training, record, config)
         if first_stage and workers.leads and record.epoch == config.miner.start_epoch - 1 and not first_stage.exists():
             checkpoint.save(first_stage, training.state())
-        if on_epoch:
+        if on_epoch and workers.leads:
             on_epoch(record)
-        if seconds is not None and workers.from_leader(lambda: training.seconds) >= seconds:
+        if seconds is not None and workers.from_leader(lambda: time.monotonic() - start) >= seconds:
             break
     return _finish(training, config, folder, progress)
 

@@ -62,7 +62,7 @@ class Training:
         self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
         nodes = held_out(data)[0] if config.data.inductive else None
         self.seen = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
-        self.lens = Lens.of(config, self.seen, workers.part)
+        self.lens = Lens.of(config, data.x if nodes is None else data.x[nodes], workers)
         self.graph = self.lens.graph(self.seen, nodes)
         self.checksum = fingerprint(data)
         self.generators = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in GENERATORS}

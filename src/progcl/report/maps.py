@@ -46,10 +46,13 @@ class Map:
     cosines: Array
 
 
-def make_map(embeddings: NDArray[np.float32], classes: int | None = None, seed: int = 0, shown: int = SHOWN) -> Map:
+def make_map(
+    embeddings: NDArray[np.float32], classes: int | None = None, seed: int = 0, shown: int = SHOWN, quick: bool = False
+) -> Map:
     """Lay out embeddings [N, d], or a random sample of them; as many clusters as there are classes, if that is known.
 
-    The same input gives the same map, which is why what adds up in no fixed order runs on one thread.
+    A `quick` one is laid out by PCA. The same input gives the same map, which is why what adds up in no fixed order
+    runs on one thread.
     """
     nodes = np.arange(len(embeddings))
     if len(nodes) > shown:
@@ -58,7 +61,7 @@ def make_map(embeddings: NDArray[np.float32], classes: int | None = None, seed: 
     near, cosines = neighbours(rows, 3 * PERPLEXITY)  # t-SNE looks at that many
     with threadpool_limits(1):
         clusters = cluster(rows, classes, seed)
-        spots, method = layout(rows, near, cosines, seed)
+        spots, method = (principal(rows, 2), "PCA") if quick else layout(rows, near, cosines, seed)
     return Map(nodes, to_uint16(spots), method, clusters, near[:, :NEAREST], cosines[:, :NEAREST])
 
 

@@ -58,13 +58,13 @@ class Story:
     scores: dict[str, Score]
 
 
-def write(story: Story, path: Path, seed: int = 0) -> None:
-    """Write the report in one step."""
-    text = page(story, seed)
+def write(story: Story, path: Path, seed: int = 0, quick: bool = False) -> None:
+    """Write the report in one step; a `quick` one has a map by PCA."""
+    text = page(story, seed, quick)
     replace(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
-def page(story: Story, seed: int = 0) -> str:
+def page(story: Story, seed: int = 0, quick: bool = False) -> str:
     """The report as HTML; the same story gives the same page.
 
     Raises:
@@ -72,7 +72,7 @@ def page(story: Story, seed: int = 0) -> str:
     """
     _check(story)
     names = class_names(story.labels) if story.labels else None
-    chart = make_map(story.embeddings, min(len(names), CLASSES) if names else None, seed)
+    chart = make_map(story.embeddings, min(len(names), CLASSES) if names else None, seed, quick=quick)
     style, script = _asset("page.css"), _asset("search.js") + _asset("map.js")
     summary = _facts(story.facts) + _probe(story.scores)
     parts = {

@@ -55,7 +55,7 @@ def _facts(config: Config, data: Data, result: dict[str, Any]) -> dict[str, str]
         "training": f"{how}, τ = {config.loss.tau:g}, step size {config.train.lr:g}, seed {config.train.seed}",
         "time": f"{result['seconds']['train']:,.1f} s of training, {result['seconds']['probe']:,.1f} s of scoring",
         "versions": versions,
-        "to repeat it": "progcl train config.yaml",
+        "to repeat it": "progcl train, with the config.yaml beside this page",
     }
 
 
