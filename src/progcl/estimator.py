@@ -45,7 +45,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         options: any other option of `progcl train`, by dotted key
 
     Attributes:
-        embedding_: of the graph that was fitted, [N, hidden]
+        embedding_: of the graph that was fitted, [N, hidden], or wider with features beside it
         loss_curve_: loss of every epoch
         mixture_: the fitted mixture in numbers; None if there was none
         n_features_in_: features that a graph needs to have
