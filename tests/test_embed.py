@@ -41,7 +41,7 @@ def test_names_come_back_and_the_run_can_be_repeated(
     main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK])
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "out/embeddings.npz"
-    assert "accuracy of a linear classifier" in said.err
+    assert "features of 3 hops, no training" in said.err
     report = Path("out/report.html").read_text()
     for part in ("n17", "kind 2", "240 nodes", "used in both", "Map of the embeddings"):
         assert part in report
@@ -68,7 +68,7 @@ def test_names_come_back_and_the_run_can_be_repeated(
 def test_without_features_and_labels(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["embed", "g.csv", *QUICK])
     said = capsys.readouterr()
-    assert "no features: the degree, and where random walks end" in said.err
+    assert "no features given: 129 made of the edges" in said.err
     assert json.loads(Path("runs/g/result.json").read_text())["score"] is None
     main(["embed", "g.csv", *QUICK])  # nothing is overwritten
     assert Path("runs/g-2/embeddings.npz").exists()
@@ -117,6 +117,9 @@ def test_a_stopped_run_says_how_to_go_on(
     assert stopped.value.code == 130
     assert "to go on: progcl embed g.csv --out out --resume" in capsys.readouterr().err
     monkeypatch.setattr(train, "_keep", keep)
+    with pytest.raises(SystemExit):
+        main(["embed", "g.npz", "--out", "out", "--resume"])
+    assert "was not made of" in capsys.readouterr().err
     main(["embed", "g.csv", "--out", "out", "--resume"])
     main([*command[:3], "whole", *command[4:]])
     whole, resumed = (load_embeddings(Path(name, "embeddings.npz")).vectors for name in ("whole", "out"))
@@ -132,7 +135,7 @@ def test_times(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "5 m", "-5m", "5d"])
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(InputError, match="is no time"):
+    with pytest.raises(InputError, match="is not a duration"):
         seconds_of(text)
 
 
@@ -166,7 +169,7 @@ BAD: dict[str, tuple[Callable[[], object], list[str], str]] = {
     "one node": (arrays(edge_index=np.array([[0], [0]]), x=np.ones((1, 3))), ["bad.npz"], "at least 2 nodes"),
     "labels": (arrays(y=np.zeros(7)), ["bad.npz"], "7 labels for 240 nodes"),
     "labels beside": (lambda: np.save("bad.npy", np.zeros(7)), ["g.npz", "--labels", "bad.npy"], "7 rows of labels"),
-    "budget": (lambda: None, ["g.npz", "--budget", "soon"], "is no time"),
+    "budget": (lambda: None, ["g.npz", "--budget", "soon"], "is not a duration"),
     "typo": (lambda: None, ["g.npz", "--featurs", "x.csv"], "unknown option"),
 }
 

@@ -264,6 +264,8 @@ def broken(tmp_path: Path, name: str) -> list[str]:
     np.save(tmp_path / "three.npy", X[:3])
     npz(tmp_path / "good.npz")
     good_npz = (tmp_path / "good.npz").read_bytes()
+    pt_data(tmp_path / "good.pt")
+    good_pt = (tmp_path / "good.pt").read_bytes()
     contents: dict[str, Callable[[], object]] = {
         "word.csv": lambda: path.write_text("hello\nworld\n"),
         "ragged.csv": lambda: path.write_text("a,b\nc,d\ne\n"),
@@ -283,6 +285,9 @@ def broken(tmp_path: Path, name: str) -> list[str]:
         "noise.safetensors": lambda: path.write_bytes(b"no tensors"),
         "noise.parquet": lambda: path.write_bytes(b"no table"),
         "noise.graphml": lambda: path.write_text("<graphml"),
+        "latin.csv": lambda: path.write_bytes("Jörg,Änne\n".encode("latin-1")),
+        "nodes.csv": lambda: path.write_text("id,name,age\n1,Ann,30\n"),
+        "cut.pt": lambda: path.write_bytes(good_pt[:300]),
         "other.graphml": lambda: path.write_text("<a/>"),
         "folder.csv": path.mkdir,
         "archive.npy": lambda: path.write_bytes(good_npz),
@@ -327,14 +332,17 @@ def broken(tmp_path: Path, name: str) -> list[str]:
         ("noise.safetensors", "cannot be read"),
         ("noise.parquet", "cannot be read"),
         ("noise.graphml", "cannot be read"),
+        ("latin.csv", "no text in UTF-8"),
+        ("nodes.csv", "the head of a table of nodes"),
+        ("cut.pt", "cannot be read|holds objects, or is broken"),
         ("other.graphml", "cannot be read"),
-        ("folder.csv", "there is no file"),
+        ("folder.csv", "is a folder"),
         ("archive.npy", "several arrays"),
         ("number.npy", "no table"),
-        ("names.npy", "node `ann`, which does not exist"),
+        ("names.npy", "node `ann` has edges, but no row"),
         ("words.csv", "need to be numbers"),
-        ("unknown.csv", "node `2`, which does not exist"),
-        ("two.npy", "node `2`, which does not exist"),
+        ("unknown.csv", "node `2` has edges, but no row"),
+        ("two.npy", "node `2` has edges, but no row"),
         ("twice.csv", "more than one node"),
         ("short.csv", "2 rows of labels for 3 nodes"),
     ],

@@ -29,9 +29,9 @@ def test_a_good_graph_stays_as_it_is() -> None:
     [
         ([[0, 1, 2, 2], [1, 2, 0, 2]], 3, "1 self-loop left out"),
         ([[0, 0, 1], [1, 1, 2]], 3, "1 duplicate edge left out"),
-        ([[0, 1, 2], [1, 2, 0]], 3, "used in both"),
+        ([[0, 1, 2], [1, 2, 0]], 3, "used in both directions"),
         ([[0, 1, 2], [1, 2, 0]], 5, "2 isolated nodes"),
-        ([[0, 1, 2, 3], [1, 0, 3, 2]], 4, "2 separate parts"),
+        ([[0, 1, 2, 3], [1, 0, 3, 2]], 4, "2 parts without edges between them"),
     ],
 )
 def test_odd_edges_work_and_are_said(edges: list[list[int]], nodes: int, remark: str) -> None:

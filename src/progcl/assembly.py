@@ -29,6 +29,7 @@ class Found:
         x: features, a row a node; dense or sparse
         y: the class of every node, by name or number
         closed: whether there are no other nodes; else a table beside the file may name some
+        remarks: what was not read, a sentence each
     """
 
     edges: Array
@@ -36,6 +37,7 @@ class Found:
     x: Any = None
     y: Array | None = None
     closed: bool = True
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ def assembled(found: Found, x: Column | None = None, y: Column | None = None) ->
     places = {name: place for place, name in enumerate(names)}
     stranger = next((name for name in found.names if name not in places), None)
     if stranger is not None:
-        hint = f"there are {len(names)}, from `{names[0]}` to `{names[-1]}`"
-        raise InputError(f"an edge names node `{stranger}`, which does not exist", hint)
+        hint = f"every node needs one of the {len(names)} rows, which belong to `{names[0]}` to `{names[-1]}`"
+        raise InputError(f"node `{stranger}` has edges, but no row in the table beside them", hint)
     place = np.array([places[name] for name in found.names], dtype=np.int64)
     data = Data(edge_index=torch.from_numpy(place[found.edges]), num_nodes=len(names))
-    data.ids = names
+    data.ids, data.remarks = names, list(found.remarks)
     rows = _arranged(x, places, found.closed, "features") if x else found.x
     if rows is not None:
         rows = _features(rows, len(names))

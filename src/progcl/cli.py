@@ -20,7 +20,7 @@ from typing import Any
 from jsonargparse import ArgumentParser, DefaultHelpFormatter
 from tqdm import tqdm
 
-from progcl.config import PRESETS, add_options, explain, given, load_config, to_yaml
+from progcl.config import PRESETS, add_options, explain, given, load_config, to_dict, to_yaml
 from progcl.errors import InputError, in_range
 from progcl.registry import pick
 
@@ -156,6 +156,8 @@ def _embed_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the result in --out")
     add_options(parser)
+    preset = to_dict(load_config("embed"))
+    parser.set_defaults({f"{section}.{key}": value for section, part in preset.items() for key, value in part.items()})
 
 
 def _embed(options: dict[str, Any]) -> None:
@@ -167,6 +169,9 @@ def _embed(options: dict[str, Any]) -> None:
     if options.get("with_features"):
         changes["encoder.with_features"] = True
     out = Path(options["out"]) if options.get("out") else _fresh_folder(options["file"])
+    if not Path(options["file"]).exists():  # said before anything is imported that takes its time
+        raise InputError(f"there is no file `{options['file']}`", "paths are looked up from the current folder")
+    from progcl.compare import kept_scores, table
     from progcl.distributed import processes
     from progcl.embed import embed, seconds_of
 
@@ -181,8 +186,8 @@ def _embed(options: dict[str, Any]) -> None:
         print(f"\nto go on: {again}", file=sys.stderr)
         raise
     if result.score:
-        print(f"accuracy of a linear classifier, protocol `{result.score.protocol}`: {result.score}", file=sys.stderr)
-    print(f"a look at it: {out / 'report.html'}", file=sys.stderr)
+        print(table(kept_scores(out) or {"this run": result.score}), file=sys.stderr)
+    print(f"to see it, open {out / 'report.html'}", file=sys.stderr)
     print(out / "embeddings.npz")
 
 

@@ -46,9 +46,21 @@ def compare(
         result = main if other == config else fit(other, out=out / "compare" / miner, **options)
         if result.score:
             scores[label(other, result.mixture)] = result.score
-    stored = {name: asdict(score) for name, score in scores.items()}
-    write_text(out / "comparison.json", json.dumps(stored, indent=2) + "\n")
+    keep_scores(scores, out)
     return scores
+
+
+def keep_scores(scores: dict[str, Score], run: Path) -> None:
+    """Write a comparison beside its run."""
+    stored = {name: asdict(score) for name, score in scores.items()}
+    write_text(run / "comparison.json", json.dumps(stored, indent=2) + "\n")
+
+
+def kept_scores(run: Path) -> dict[str, Score]:
+    """The comparison beside a run; empty without one."""
+    path = run / "comparison.json"
+    rows = json.loads(path.read_text()) if path.exists() else {}
+    return {name: Score(row["protocol"], tuple(row["accuracies"])) for name, row in rows.items()}
 
 
 def label(config: Config, mixture: dict[str, Any] | None) -> str:

@@ -14,11 +14,14 @@ from typing import Any
 
 from torch_geometric.data import Data
 
+from progcl.compare import keep_scores
 from progcl.config import load_config
 from progcl.data import FILE, checked, load
 from progcl.errors import InputError
 from progcl.export import write_parquet
-from progcl.probe import too_few
+from progcl.hops import strongest_directions
+from progcl.lens import Lens
+from progcl.probe import Score, probe, too_few
 from progcl.report import story_of
 from progcl.report import write as write_report
 from progcl.schema import Config
@@ -68,6 +71,9 @@ def embed(
         print("\n".join([*(f"note: {remark}" for remark in data.remarks), plan(config, data)]), file=sys.stderr)
     seconds = None if left is None else TRAINING * left
     result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds)
+    if result.score and budget is None:
+        scores = {f"{config.miner.name} on {config.encoder.name}": result.score, **_untrained(config, data)}
+        keep_scores(scores, out)
     if find_spec("pyarrow"):
         write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
     if progress:
@@ -81,18 +87,32 @@ def _settled(
     files: Mapping[str, str | None], out: Path, changes: dict[str, Any], resume: bool, force: bool
 ) -> tuple[Config, Data]:
     """The settings of the run to go on with, or those that suit the graph; and the graph."""
-    stored = out / "config.yaml"
+    stored, files = out / "config.yaml", {name: str(Path(path).absolute()) for name, path in files.items() if path}
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`{out}` is a file", "give --out a folder")
     if stored.exists() and resume:
         config = load_config(stored, changes)
+        for name, path in files.items():
+            if path != getattr(config.data, name.removeprefix("data.")):
+                raise InputError(f"`{out}` was not made of `{path}`", f"choose another --out, or see {stored}")
         return config, read(config)
     if stored.exists() and not force:
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{out}` holds a result already", hint)
-    changes |= {name: str(Path(path).absolute()) if path else None for name, path in files.items()}
-    data = read(load_config("embed", changes))
-    config = load_config("embed", {**by_size(int(data.num_nodes)), **_probing(data), **changes})
+    if "train.epochs" in changes:
+        changes.setdefault("miner.start_epoch", max(1, round(FIRST * changes["train.epochs"])))
+    data = read(load_config("embed", {**changes, **files}))
+    config = load_config("embed", {**by_size(int(data.num_nodes)), **_probing(data), **changes, **files})
     _need_room(out, config, data)
     return config, data
+
+
+def _untrained(config: Config, data: Data) -> dict[str, Score]:
+    """What the embedding has to beat: features as they are, and what reaches a node in some hops."""
+    hops = config.encoder.hops
+    rows = Lens(config, strongest_directions(data.x, config.encoder.rank)).table(data).rows
+    given = {"features as they are": data.x, f"features of {hops} hops, no training": rows}
+    return {name: probe(x, data, **config.probe.options()) for name, x in given.items()}
 
 
 def read(config: Config) -> Data:
@@ -148,7 +168,7 @@ def seconds_of(text: str) -> float:
     units = {"h": 3600, "m": 60, "s": 1, "": 1}
     parts = re.findall(r"(\d+(?:\.\d+)?)([hms]?)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise InputError(f"`{text}` is no time", "write 90s, 5m or 1h30m")
+        raise InputError(f"`{text}` is not a duration", "write 90s, 5m or 1h30m")
     return sum(float(number) * units[unit] for number, unit in parts)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import networkx
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.neighbors import kneighbors_graph
@@ -19,6 +21,7 @@ from progcl.config import load_config
 from progcl.data import checked, fingerprint
 from progcl.embed import FIRST, by_size
 from progcl.errors import InputError
+from progcl.files import found_in
 from progcl.intake import taken_in
 from progcl.methods import Grace
 from progcl.progress import bar
@@ -30,8 +33,9 @@ Vectors = NDArray[np.float32]
 class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Node embeddings without labels.
 
-    A graph is a PyG `Data`, a pair (adjacency, features) of scipy, numpy or torch matrices, or a networkx graph whose
-    nodes have numbers as attributes. A plain array of features has no edges: its rows are tied to their nearest ones.
+    A graph is a file as `progcl embed` takes it, a PyG `Data`, a pair (adjacency, features) of scipy, numpy or torch
+    matrices, or a networkx graph whose nodes have numbers as attributes. A plain array of features has no edges: its
+    rows are tied to their nearest ones.
 
     Args:
         hidden: width of the embedding
@@ -123,7 +127,11 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _graph(self, X: Any, reset: bool) -> Data:
         """Whatever a user has as a graph, with as many features as were there to fit."""
-        if isinstance(X, Data):
+        if isinstance(X, (str, Path)):
+            found = found_in(X)
+        elif scipy.sparse.issparse(X) and X.shape[0] == X.shape[1]:
+            raise InputError("a sparse square matrix alone may be features or edges", "edges: give (matrix, None)")
+        elif isinstance(X, Data):
             if X.get("edge_index") is None:
                 raise InputError(
                     "the graph has no `edge_index`", "Data(x=[N, F] features, edge_index=[2, E] node pairs)"

@@ -9,6 +9,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ KEYS = {
 ENDS = [("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node1", "node2"), ("id_1", "id_2")]
 NAMES = {"", "id", "node", "name", "node_id"}
 BROKEN = (
-    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, EOFError, RuntimeError),
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, EOFError, RuntimeError, OSError),
     *(zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, SafetensorError, ParseError, csv.Error),
     networkx.NetworkXException,
 )
@@ -60,27 +61,40 @@ def read_graph(graph: str, features_from: str | None = None, labels_from: str | 
     """
     x = _read(Path(features_from), COLUMNS, "features") if features_from else None
     y = _read(Path(labels_from), COLUMNS, "labels") if labels_from else None
-    return assembled(_read(Path(graph), GRAPHS, "graph"), x, y)
+    return assembled(found_in(graph), x, y)
+
+
+def found_in(graph: str | Path) -> Found:
+    """What a file holds, by its ending."""
+    found: Found = _read(Path(graph), GRAPHS, "graph")
+    return found
 
 
 def _read(path: Path, readers: Mapping[str, Callable[[Path], Any]], what: str) -> Any:
     """Read a file by its ending; whatever is wrong with it becomes one line."""
-    if not path.is_file():
-        raise InputError(f"there is no file `{path}`", "paths are looked up from the present folder")
+    if path.is_dir():
+        raise InputError(f"`{path}` is a folder", "name a file in it")
+    if not path.exists():
+        raise InputError(f"there is no file `{path}`", "paths are looked up from the current folder")
     read = pick(readers, path.suffix.lower(), f"ending of a file with {what},")
     try:
         return read(path)
     except InputError:
         raise
+    except UnicodeDecodeError:
+        raise InputError(f"`{path}` is no text in UTF-8", "save it as UTF-8") from None
     except BROKEN as error:
-        reason = " ".join(str(error).split())[:160]
-        unsafe = isinstance(error, pickle.UnpicklingError) or "allow_pickle" in str(error)
+        if isinstance(error, pickle.UnpicklingError) or "allow_pickle" in str(error):
+            hint = "objects are never loaded, for they can run code: save plain arrays or tensors"
+            raise InputError(f"`{path}` holds objects, or is broken", hint) from None
+        reason = " ".join(str(error).split())[:160] or type(error).__name__
         hint = f"is it complete, and in the format that `{path.suffix}` says?"
-        hint = "objects are never loaded, for they can run code: save plain arrays" if unsafe else hint
-        raise InputError(f"`{path}` cannot be read: {reason or type(error).__name__}", hint) from None
+        raise InputError(f"`{path}` cannot be read: {reason}", hint) from None
 
 
 def _npz(path: Path) -> Found:
+    if not zipfile.is_zipfile(path):
+        raise zipfile.BadZipFile("it is no archive of arrays")
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         return _arrays({name: file[name] for name in KEYS & set(file.files)}, file.files)
 
@@ -142,7 +156,12 @@ def _edge_list(path: Path) -> Found:
     cut, skipped, first = _shape(path)
     head = tuple(cell.lower() for cell in first[0][:2]) in ENDS
     head |= len(first) > 1 and not any(map(_number, first[0][:2])) and all(map(_number, first[1][:2]))
-    return named_graph(row[:2] for row in _rows(path, cut, skipped + head))
+    if not head and first[0][0].lower() in NAMES:
+        line = ", ".join(first[0])[:60]
+        raise InputError(f"`{path}` begins with `{line}`, the head of a table of nodes", "--features takes such tables")
+    found = named_graph(row[:2] for row in _rows(path, cut, skipped + head))
+    unread = len(first[0]) - 2
+    return replace(found, remarks=("further columns are not read: edges have no weights",) if unread > 0 else ())
 
 
 def _table(path: Path) -> Column:
@@ -172,9 +191,9 @@ def _shape(path: Path) -> tuple[str | None, int, list[list[str]]]:
 
 
 def _counts(line: str) -> bool:
-    """Whether a line says something; a comment is `#` alone or with a space after it, for names may begin with it."""
+    """Whether a line says something; a comment is `#` or `%`, alone or before a space: names may begin with them."""
     text = line.strip()
-    return bool(text) and text != "#" and not text.startswith("# ")
+    return bool(text) and text not in ("#", "%") and not text.startswith(("# ", "% "))
 
 
 def _split(line: str, cut: str | None) -> list[str]:

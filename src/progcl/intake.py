@@ -31,8 +31,9 @@ def taken_in(data: Data) -> Data:
     """
     nodes = int(data.num_nodes)
     if nodes < 2:
-        raise InputError(f"a graph needs at least 2 nodes (got {nodes})", "nodes are told apart from others")
-    edges, remarks = _both_ways(data.edge_index, nodes)
+        raise InputError(f"a graph needs at least 2 nodes (got {nodes})", "is there more than a head in the file?")
+    edges, odd = _both_ways(data.edge_index, nodes)
+    remarks = [*data.get("remarks", []), *odd]
     made = Data(edge_index=edges, num_nodes=nodes)
     for name in ("y", "ids", "classes"):
         if data.get(name) is not None:
@@ -40,7 +41,8 @@ def taken_in(data: Data) -> Data:
     made.made = data.get("x") is None
     if made.made:
         made.x = structure(edges, nodes)
-        remarks.append("no features: the degree, and where random walks end, are used instead")
+        said = "the degree, and where random walks end"
+        remarks.append(f"no features given: {made.x.size(1)} made of the edges, {said}")
     else:
         made.x = data.x.float()
         remarks += _about_features(made.x)
@@ -89,7 +91,7 @@ def _both_ways(edge_index: Tensor, nodes: int) -> tuple[Tensor, list[str]]:
     if repeated := proper.size(1) - once.size(1):
         remarks.append(f"{counted(repeated, 'duplicate edge')} left out")
     if once.size(1) < edges.size(1):
-        remarks.append("edges are there in one direction (a directed graph, or each listed once): used in both")
+        remarks.append("every edge is used in both directions")
     return edges, remarks
 
 
@@ -101,7 +103,7 @@ def _about_shape(edges: Tensor, nodes: int) -> list[str]:
     links = coo_matrix((torch.ones(edges.size(1)).numpy(), edges.numpy()), (nodes, nodes))
     parts = connected_components(links, directed=False)[0] - isolated
     if parts > 1:
-        remarks.append(f"{parts:,} separate parts, which share nothing but the kind of their features")
+        remarks.append(f"{parts:,} parts without edges between them: their nodes are compared by features alone")
     return remarks
 
 

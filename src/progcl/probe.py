@@ -132,7 +132,9 @@ def too_few(data: Data) -> str | None:
     """Why a graph's labels cannot be relied on to make splits; empty if they can, None if there are no labels."""
     if data.get("y") is None:
         return None
-    others = len(data.y) - int(torch.bincount(data.y).max())
+    others, classes = len(data.y) - int(torch.bincount(data.y).max()), len(data.y.unique())
+    if 10 * classes > len(data.y):
+        return f"{classes} classes of {len(data.y)} nodes: too many to score the embedding"
     return f"{others} nodes outside the largest class: too few to score the embedding" if others < OTHERS else ""
 
 

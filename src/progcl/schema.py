@@ -314,7 +314,7 @@ class Config:
             raise InputError("inductive training is probed on held-out nodes", "set --probe.nodes heldout")
         if self.data.inductive and self.method.name == "merit":
             raise InputError("method `merit` diffuses over the whole graph", "set --data.inductive false")
-        if self.encoder.name == "hops" and (self.method.name != "grace" or any(self.method.drop_edges)):
+        if self.encoder.name == "hops" and (self.method.name in ("gca", "merit") or any(self.method.drop_edges)):
             hint = 'set --method.name grace and --method.drop_edges "[0, 0]"'
             raise InputError("encoder `hops` follows all edges before training, once for both views", hint)
         if self.batch.size is None:

@@ -123,7 +123,8 @@ def fit(
 
 def _epochs(training: Training, config: Config, progress: bool) -> Iterator[Record]:
     """The epochs that are left, with a bar."""
-    name = f"{config.data.name} {config.method.name} {config.miner.name}"
+    graph = Path(config.data.graph).stem if config.data.graph else config.data.name
+    name = f"{graph} {config.method.name} {config.miner.name}"
     steps = training.graph.steps
     unit = "epoch" if steps == 1 else "step"
     total, done = steps * config.train.epochs, steps * len(training.records)

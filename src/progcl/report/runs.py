@@ -8,6 +8,7 @@ from typing import Any
 
 from torch_geometric.data import Data
 
+from progcl.compare import kept_scores
 from progcl.config import load_config
 from progcl.curves import Curves
 from progcl.data import names_of_classes
@@ -71,9 +72,5 @@ def _unimodal(mixture: dict[str, Any]) -> list[str]:
 
 def _scores(run: Path, result: dict[str, Any]) -> dict[str, Score]:
     """The rows of the comparison, if there is one, or the run's own."""
-    stored = run / "comparison.json"
-    if stored.exists():
-        rows = json.loads(stored.read_text())
-        return {name: Score(row["protocol"], tuple(row["accuracies"])) for name, row in rows.items()}
     own = result["score"]
-    return {"this run": Score(own["protocol"], tuple(own["accuracies"]))} if own else {}
+    return kept_scores(run) or ({"this run": Score(own["protocol"], tuple(own["accuracies"]))} if own else {})
