@@ -41,7 +41,7 @@ def test_names_come_back_and_the_run_can_be_repeated(
     main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK])
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "out/embeddings.npz"
-    assert "features of 3 hops, no training" in said.err
+    assert "features of 4 hops, no training" in said.err
     report = Path("out/report.html").read_text()
     for part in ("n17", "kind 2", "240 nodes", "used in both", "Map of the embeddings"):
         assert part in report
@@ -218,9 +218,9 @@ def test_odd_graphs_are_embedded_and_it_is_said(files: Path, capsys: pytest.Capt
     for part in (
         "self-loop",
         "duplicate edge",
-        "one direction",
+        "both directions",
         "isolated",
-        "separate parts",
+        "parts without edges",
         "the same for all nodes",
     ):
         assert part in said

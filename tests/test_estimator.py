@@ -99,7 +99,7 @@ def test_new_graphs_are_embedded_by_the_same_encoder(encoder: str, with_features
     model = small(encoder=encoder, with_features=with_features).fit(DATA)
     np.testing.assert_allclose(model.transform(DATA), model.embedding_, atol=1e-6)
     vectors = model.transform(other)
-    assert vectors.shape == (120, 8 + (32 if with_features else 0))
+    assert vectors.shape == (120, 8 + (40 if with_features else 0))
     assert not np.allclose(vectors[:10], model.embedding_[:10])
 
 

@@ -28,7 +28,7 @@ from progcl.schema import Config
 from progcl.train import Result, fit
 from progcl.training import Training
 
-STEPS, BATCH = 400, 512  # of training, and nodes of a step
+STEPS, BATCH = 200, 512  # of training, and nodes of a step
 LONGEST = 50  # steps of an epoch: how often the loss is logged, and a run can be stopped
 FIRST = 0.25  # share of the epochs after which the mixture is fitted
 FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and bytes beside them

@@ -57,7 +57,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        hidden: int = 256,
+        hidden: int = 512,
         epochs: int | None = None,
         miner: str = "progcl-weight",
         encoder: str = "hops",
