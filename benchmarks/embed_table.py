@@ -11,21 +11,19 @@ contrasted at a time.
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from embed_settings import graphs
-from ledger import entries, run_each
+from ledger import entries, run_each, table
 from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl import load_config
 from progcl.embed import by_size
-from progcl.hops import reduced, side_by_side, strongest_directions
-from progcl.methods.features import propagated, raw
+from progcl.methods.features import hop_features, propagated, raw
 from progcl.probe import probe
 from progcl.schema import Config
 from progcl.training import Training
@@ -36,16 +34,11 @@ GRAPHS = ("cora", "photo", "facebook", "digits")
 LARGE, ANCHORS = 8192, 2048
 
 
-def hops(data: Data, number: int) -> Tensor:
-    """What the encoder reads, without any training."""
-    return side_by_side(reduced(data.x, strongest_directions(data.x, 256)), data, number)
-
-
 WITHOUT_SEED = {
     "raw features": raw,
     "Â²·SVD256": propagated,
-    "[F, ÂF, Â²F, Â³F], F = SVD256": partial(hops, number=3),
-    "[F, ..., Â⁴F], F = SVD256": partial(hops, number=4),
+    "[F, ÂF, Â²F, Â³F], F = SVD256": hop_features,
+    "[F, ..., Â⁴F], F = SVD256": partial(hop_features, hops=4),
 }
 TRAINED: dict[str, dict[str, Any]] = {
     "untrained encoder": {},
@@ -68,7 +61,7 @@ def main() -> None:
         wanted = [(name, row, str(seed)) for seed in SEEDS for name in names for row in TRAINED]
         wanted = [(name, row, "0") for name in names for row in WITHOUT_SEED] + wanted
         run_each(__file__, (each for each in wanted if each not in done), LEDGER)
-    print(table(entries(LEDGER)))
+    print(table((*WITHOUT_SEED, *TRAINED), GRAPHS, accuracies))
 
 
 def run(name: str, row: str, seed: int) -> dict[str, Any]:
@@ -99,17 +92,9 @@ def settings(row: str, nodes: int, seed: int) -> Config:
     return load_config("embed", {**by_size(nodes), **changes})
 
 
-def table(ledger: list[dict[str, Any]]) -> str:
-    """Accuracy, mean over splits and seeds, and the standard deviation of the seeds' means, in Markdown."""
-    lines = ["| | " + " | ".join(GRAPHS) + " |", "|-" * (len(GRAPHS) + 1) + "|"]
-    for row in (*WITHOUT_SEED, *TRAINED):
-        cells = []
-        for name in GRAPHS:
-            means = [entry["mean"] for entry in ledger if (entry["graph"], entry["row"]) == (name, row)]
-            spread = f" ± {statistics.stdev(means):.2f}" if len(means) > 1 else ""
-            cells.append(f"{statistics.mean(means):.2f}{spread}" if means else "")
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def accuracies(row: str, name: str) -> list[float]:
+    """Of every seed, the mean over its splits."""
+    return [entry["mean"] for entry in entries(LEDGER) if (entry["graph"], entry["row"]) == (name, row)]
 
 
 if __name__ == "__main__":

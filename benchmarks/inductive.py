@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import json
 import resource
-import statistics
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
-from ledger import entries, run_each
+from ledger import entries, run_each, table
 from tqdm import tqdm
 
 from progcl import fit
@@ -50,7 +49,7 @@ def main() -> None:
         done = {(entry["data"], entry["row"], str(entry["seed"])) for entry in entries(LEDGER)}
         wanted = [(data, row, str(seed)) for seed in SEEDS for data in arguments or DATA for row in ROWS]
         run_each(__file__, (each for each in wanted if each not in done and not needless(*each)), LEDGER)
-    print(table(entries(LEDGER)))
+    print(table(ROWS, DATA, scores))
 
 
 def needless(data: str, row: str, seed: str) -> bool:
@@ -112,22 +111,14 @@ def supervised(training: Training) -> float:
             optimizer.step()
         with torch.no_grad():
             right = head(whole.embed(encoder)).argmax(dim=1) == data.y
-        scores = [100 * float(right[nodes].float().mean()) for nodes in (validation, test)]
-        best = max(best, (scores[0], scores[1]))
+        seen, unseen = (100 * float(right[nodes].float().mean()) for nodes in (validation, test))
+        best = max(best, (seen, unseen))
     return best[1]
 
 
-def table(ledger: list[dict[str, Any]]) -> str:
-    """Micro-F1 on test nodes, mean and standard deviation over the seeds, in Markdown."""
-    lines = ["| | " + " | ".join(DATA) + " |", "|-" * (len(DATA) + 1) + "|"]
-    for row in ROWS:
-        cells = []
-        for data in DATA:
-            scores = [entry["micro_f1"] for entry in ledger if (entry["data"], entry["row"]) == (data, row)]
-            spread = f" ± {statistics.pstdev(scores):.2f} ({len(scores)})" if len(scores) > 1 else ""
-            cells.append(f"{statistics.mean(scores):.2f}{spread}" if scores else "")
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def scores(row: str, data: str) -> list[float]:
+    """Micro-F1 on test nodes of every seed."""
+    return [entry["micro_f1"] for entry in entries(LEDGER) if (entry["data"], entry["row"]) == (data, row)]
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,19 @@ def add(ledger: Path, entry: dict[str, Any]) -> None:
     """One run more."""
     with ledger.open("a") as file:
         file.write(json.dumps(entry) + "\n")
+
+
+def table(rows: Iterable[str], columns: Sequence[str], values: Callable[[str, str], list[float]]) -> str:
+    """Markdown: the mean of a cell's values, and their standard deviation if there are several."""
+    lines = ["| | " + " | ".join(columns) + " |", "|-" * (len(columns) + 1) + "|"]
+    for row in rows:
+        cells = []
+        for column in columns:
+            found = values(row, column)
+            spread = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
+            cells.append(f"{statistics.mean(found):.2f}{spread}" if found else "")
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def run_each(script: str, missing: Iterable[tuple[str, ...]], ledger: Path) -> None:

@@ -41,7 +41,7 @@ def test_names_come_back_and_the_run_can_be_repeated(
     main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK])
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "out/embeddings.npz"
-    assert "features of 4 hops, no training" in said.err
+    assert "features of 4 hops (no training)" in said.err
     report = Path("out/report.html").read_text()
     for part in ("n17", "kind 2", "240 nodes", "used in both", "Map of the embeddings"):
         assert part in report
@@ -86,7 +86,7 @@ def test_settings_follow_the_size() -> None:
     assert "in batches of 512" in plan(middle, DATA)
 
 
-def test_a_budget_is_kept(files: Path) -> None:
+def test_a_budget_plans_fewer_epochs(files: Path) -> None:
     result = embed("g.npz", Path("out"), budget=6, changes={"train.epochs": 10**6}, progress=False)
     planned = result.config.train.epochs
     assert len(result.losses) <= planned < 10**6

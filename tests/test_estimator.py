@@ -26,7 +26,6 @@ DATA = csbm(nodes=200, classes=3, degree=10, features=8, signal=2.5)
 EXCEPTIONS = {
     "check_methods_subset_invariance": "a node's embedding depends on the graph around it: one row alone has none",
     "check_methods_sample_order_invariance": "holds to 1e-6 only: sums in float32 depend on the order of their terms",
-    "check_array_api_input": "needs an environment variable of scipy's; features are converted to torch",
 }
 
 

@@ -2,7 +2,7 @@ import torch
 
 from progcl.data import csbm
 from progcl.graph import Graph, View
-from progcl.methods.features import propagated, raw
+from progcl.methods.features import hop_features, propagated, raw
 
 DATA = csbm(nodes=60, features=20)
 
@@ -21,3 +21,13 @@ def test_wide_features_are_reduced_first() -> None:
     assert reduced.shape == (60, 5)
     best = torch.linalg.svdvals(DATA.x)[:5]
     torch.testing.assert_close(torch.linalg.svdvals(reduced), best, rtol=1e-3, atol=1e-3)
+
+
+def test_hops_side_by_side_end_with_the_propagated_features() -> None:
+    rows = hop_features(DATA, hops=2)
+    columns = DATA.x.size(1)
+    unit = torch.nn.functional.normalize
+    scaled = DATA.clone()
+    scaled.x = unit(DATA.x, dim=1)
+    torch.testing.assert_close(rows[:, :columns], scaled.x)
+    torch.testing.assert_close(rows[:, 2 * columns :], unit(propagated(scaled), dim=1))

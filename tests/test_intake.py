@@ -83,3 +83,14 @@ def test_walks_are_those_of_dense_powers(monkeypatch: pytest.MonkeyPatch) -> Non
     expected = torch.nn.functional.normalize((vectors * strength)[:, -8:], dim=1)
     found = structure(data.edge_index, 90)[:, 1:].double()
     torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-2, rtol=0)  # up to a rotation
+
+
+def test_walks_do_not_depend_on_the_number_of_threads() -> None:
+    data = csbm(nodes=2000, degree=8)
+    threads = torch.get_num_threads()
+    made = []
+    for number in (1, 2):
+        torch.set_num_threads(number)
+        made.append(structure(data.edge_index, 2000))
+    torch.set_num_threads(threads)
+    assert torch.equal(*made)

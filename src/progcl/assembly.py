@@ -127,7 +127,7 @@ def from_networkx(graph: Any) -> Found:
     attributes = [attributes for _, attributes in graph.nodes(data=True)]
     shared = set.intersection(*(set(each) for each in attributes)) if attributes else set()
     kind = next((name for name in ("label", "class", "y") if name in shared and _tells_classes(name, attributes)), None)
-    blocks = [_block([each[name] for each in attributes]) for name in sorted(shared - {kind})]
+    blocks = [_block([each[name] for each in attributes]) for name in sorted(shared - {kind}, key=str)]
     columns = [block for block in blocks if block is not None]
     kinds = np.array([str(each[kind]) for each in attributes]) if kind else None
     return named_graph(((a, b) for a, b, *_ in graph.edges), np.hstack(columns) if columns else None, kinds, nodes)

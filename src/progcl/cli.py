@@ -114,10 +114,8 @@ def _train_arguments(parser: ArgumentParser) -> None:
 
 
 def _train(options: dict[str, Any]) -> None:
-    if options.get("resume") and not options.get("out"):
-        raise InputError("--resume needs --out, the folder of the run to go on with")
     config = load_config(options["source"], given(options))
-    out = Path(options["out"]) if options.get("out") else _fresh_folder(options["source"])
+    out = _folder(options, options["source"])
     from progcl.compare import compare, label, table
     from progcl.distributed import processes
     from progcl.logs import TensorBoard
@@ -161,14 +159,12 @@ def _embed_arguments(parser: ArgumentParser) -> None:
 
 
 def _embed(options: dict[str, Any]) -> None:
-    if options.get("resume") and not options.get("out"):
-        raise InputError("--resume needs --out, the folder to go on with")
+    out = _folder(options, options["file"])
     changes: dict[str, Any] = {
         f"{section}.{key}": value for section, part in given(options).items() for key, value in part.items()
     }
     if options.get("with_features"):
         changes["encoder.with_features"] = True
-    out = Path(options["out"]) if options.get("out") else _fresh_folder(options["file"])
     if not Path(options["file"]).exists():  # said before anything is imported that takes its time
         raise InputError(f"there is no file `{options['file']}`", "paths are looked up from the current folder")
     from progcl.compare import kept_scores, table
@@ -358,8 +354,12 @@ def _add_data_root(parser: ArgumentParser) -> None:
     parser.add_argument("--data-root", type=str, help="where published data is; else PROGCL_DATA, else the user cache")
 
 
-def _fresh_folder(source: str) -> Path:
-    """runs/NAME, or runs/NAME-2, ... if that is taken: nothing is overwritten without --force."""
+def _folder(options: dict[str, Any], source: str) -> Path:
+    """--out, else runs/NAME, or runs/NAME-2, ... if that is taken: nothing is overwritten without --force."""
+    if options.get("out"):
+        return Path(options["out"])
+    if options.get("resume"):
+        raise InputError("--resume needs --out, the folder of the run to go on with")
     name = Path(source).stem
     numbered = (Path("runs", name if index == 1 else f"{name}-{index}") for index in count(1))
     return next(folder for folder in numbered if not folder.exists())

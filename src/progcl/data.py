@@ -28,7 +28,7 @@ from torch_geometric.datasets import Amazon, CitationFull, Coauthor, Flickr, Pla
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from progcl.errors import InputError, in_range, suggest
-from progcl.intake import own_graph
+from progcl.intake import own_graph, require_finite
 from progcl.readers import FacebookPages, OgbnArxiv
 from progcl.registry import pick
 
@@ -126,8 +126,7 @@ def checked(data: Data) -> Data:
         raise InputError(f"the graph needs x [N, F] and whole numbers edge_index [2, E] (got {shapes})")
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(x):
         raise InputError(f"edge_index names node {int(edges.max())}, x has {len(x)} rows", "nodes count from 0")
-    if not all(part.isfinite().all() for part in x.split(CHUNK)):
-        raise InputError("the features hold NaN or infinite values", "fill them in, or leave the columns out")
+    require_finite(x)
     if labels is not None and labels.numel() != len(x):
         raise InputError(f"y has {labels.numel()} values for {len(x)} nodes")
     clean = copy.copy(data)

@@ -14,13 +14,12 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from progcl.compare import keep_scores
+from progcl.compare import keep_scores, label
 from progcl.config import load_config
-from progcl.data import FILE, checked, load
+from progcl.data import FILE, load
 from progcl.errors import InputError
 from progcl.export import write_parquet
-from progcl.hops import strongest_directions
-from progcl.lens import Lens
+from progcl.methods.features import hop_features, raw
 from progcl.probe import Score, probe, too_few
 from progcl.report import story_of
 from progcl.report import write as write_report
@@ -62,6 +61,7 @@ def embed(
     """
     start = time.monotonic()
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
+    resume = resume and (out / "config.yaml").exists()
     config, data = _settled(files, out, dict(changes or {}), resume, force)
     left = None if budget is None else budget - (time.monotonic() - start)
     if left is not None:
@@ -72,7 +72,7 @@ def embed(
     seconds = None if left is None else TRAINING * left
     result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds)
     if result.score and budget is None:
-        scores = {f"{config.miner.name} on {config.encoder.name}": result.score, **_untrained(config, data)}
+        scores = {label(config, result.mixture): result.score, **_untrained(config, data, progress)}
         keep_scores(scores, out)
     if find_spec("pyarrow"):
         write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
@@ -90,7 +90,7 @@ def _settled(
     stored, files = out / "config.yaml", {name: str(Path(path).absolute()) for name, path in files.items() if path}
     if out.exists() and not out.is_dir():
         raise InputError(f"`{out}` is a file", "give --out a folder")
-    if stored.exists() and resume:
+    if resume:
         config = load_config(stored, changes)
         for name, path in files.items():
             if path != getattr(config.data, name.removeprefix("data.")):
@@ -100,19 +100,18 @@ def _settled(
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{out}` holds a result already", hint)
     if "train.epochs" in changes:
-        changes.setdefault("miner.start_epoch", max(1, round(FIRST * changes["train.epochs"])))
+        changes.setdefault("miner.start_epoch", start_epoch(changes["train.epochs"]))
     data = read(load_config("embed", {**changes, **files}))
     config = load_config("embed", {**by_size(int(data.num_nodes)), **_probing(data), **changes, **files})
     _need_room(out, config, data)
     return config, data
 
 
-def _untrained(config: Config, data: Data) -> dict[str, Score]:
+def _untrained(config: Config, data: Data, progress: bool) -> dict[str, Score]:
     """What the embedding has to beat: features as they are, and what reaches a node in some hops."""
-    hops = config.encoder.hops
-    rows = Lens(config, strongest_directions(data.x, config.encoder.rank)).table(data).rows
-    given = {"features as they are": data.x, f"features of {hops} hops, no training": rows}
-    return {name: probe(x, data, **config.probe.options()) for name, x in given.items()}
+    rank, hops = config.encoder.rank, config.encoder.hops
+    given = {"raw features": raw(data), f"features of {hops} hops (no training)": hop_features(data, rank, hops)}
+    return {name: probe(x, data, **config.probe.options(), progress=progress) for name, x in given.items()}
 
 
 def read(config: Config) -> Data:
@@ -121,7 +120,7 @@ def read(config: Config) -> Data:
     if how.name != FILE or config.probe.compare:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
-    return checked(load(how.name, None, how.normalize, **how.options()))
+    return load(how.name, None, how.normalize, **how.options())
 
 
 def by_size(nodes: int, steps: int = STEPS, batch: int = BATCH) -> dict[str, Any]:
@@ -133,9 +132,14 @@ def by_size(nodes: int, steps: int = STEPS, batch: int = BATCH) -> dict[str, Any
         "batch.size": None if whole else batch,
         "batch.steps": None if whole else in_epoch,
         "train.epochs": epochs,
-        "miner.start_epoch": max(2, round(FIRST * epochs)),
+        "miner.start_epoch": start_epoch(epochs),
         "train.checkpoint_every": max(1, epochs // 20),
     }
+
+
+def start_epoch(epochs: int) -> int:
+    """E, the epoch at which the mixture is fitted, for so many epochs."""
+    return min(epochs, max(2, round(FIRST * epochs)))
 
 
 def within(config: Config, data: Data, seconds: float) -> Config:

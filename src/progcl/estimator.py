@@ -18,8 +18,8 @@ from torch_geometric.data import Data
 
 from progcl.assembly import Found, as_array, assembled, edges_of, from_networkx, numbered_graph
 from progcl.config import load_config
-from progcl.data import checked, fingerprint
-from progcl.embed import FIRST, by_size
+from progcl.data import fingerprint
+from progcl.embed import by_size, start_epoch
 from progcl.errors import InputError
 from progcl.files import found_in
 from progcl.intake import taken_in
@@ -122,7 +122,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "probe.protocol": "none",
         }
         if self.epochs is not None:
-            chosen |= {"train.epochs": self.epochs, "miner.start_epoch": max(1, round(FIRST * self.epochs))}
+            chosen |= {"train.epochs": self.epochs, "miner.start_epoch": start_epoch(self.epochs)}
         return {**chosen, **(self.options or {})}
 
     def _graph(self, X: Any, reset: bool) -> Data:
@@ -145,7 +145,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             found = numbered_graph(edges, None if X[1] is None else as_array(X[1]), nodes=nodes)
         else:
             found = self._tied(validate_data(self, X, reset=reset, dtype=np.float32, ensure_min_samples=2))
-        data = checked(taken_in(assembled(found)))
+        data = taken_in(assembled(found))
         if reset:
             self.n_features_in_ = data.x.size(1)
             self.graph_ = fingerprint(data) if data.made else None

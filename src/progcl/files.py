@@ -178,13 +178,13 @@ def _table(path: Path) -> Column:
 def _shape(path: Path) -> tuple[str | None, int, list[list[str]]]:
     """What stands between two values, how many lines to skip before the first, and what the first two hold."""
     with path.open(encoding="utf-8-sig") as file:
-        lines = list(islice(((number, line) for number, line in enumerate(file) if _counts(line)), 5))
+        lines = list(islice(((number, line) for number, line in enumerate(file) if _counts(line)), 2))
     if not lines:
         raise InputError(f"`{path}` is empty", "an edge is two names in a line")
     for cut in ("\t", ";", ",", None):
         cells = [_split(line, cut) for _, line in lines]
         if len(cells[0]) > 1:
-            return cut, lines[0][0], cells[:2]
+            return cut, lines[0][0], cells
     raise InputError(
         f"`{path}`: line {lines[0][0] + 1} has one value, at least two are needed", "separate them by a comma"
     )

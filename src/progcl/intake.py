@@ -16,6 +16,7 @@ from progcl.graph import Graph, View
 
 WALK, WIDTH = 10, 128  # steps of a random walk, and numbers that say where it ends: DeepWalk's usual ones
 ROUNDS, SPARE = 3, 16  # of the search for these numbers, and how many more are looked for
+CHUNK = 2**14  # rows of features that are looked at together
 SCALES = 1000  # how much larger one column may be than another before somebody should know
 
 
@@ -45,6 +46,7 @@ def taken_in(data: Data) -> Data:
         remarks.append(f"no features given: {made.x.size(1)} made of the edges, {said}")
     else:
         made.x = data.x.float()
+        require_finite(made.x)
         remarks += _about_features(made.x)
     made.remarks = [*remarks, *_about_shape(edges, nodes)]
     return made
@@ -68,14 +70,16 @@ def structure(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
 
     found = torch.randn(nodes, min(WIDTH + SPARE, nodes), generator=torch.Generator().manual_seed(seed))
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the same numbers whatever the machine is used for: a resumed run needs them
-    for _ in range(ROUNDS):
-        found = torch.linalg.qr(walked(found)).Q
-    strength, turned = torch.linalg.eigh(found.T @ walked(found))
-    torch.set_num_threads(threads)
-    ends = (found @ turned * strength)[:, -WIDTH:]
+    torch.set_num_threads(1)  # the same numbers however many threads there are: a resumed run needs them
+    try:
+        for _ in range(ROUNDS):
+            found = torch.linalg.qr(walked(found)).Q
+        strength, turned = torch.linalg.eigh(found.T @ walked(found))
+        ends = normalize((found @ turned * strength)[:, -WIDTH:], dim=1)
+    finally:
+        torch.set_num_threads(threads)
     height = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
-    return torch.cat([height / height.max(), normalize(ends, dim=1)], dim=1)
+    return torch.cat([height / height.max(), ends], dim=1)
 
 
 def _both_ways(edge_index: Tensor, nodes: int) -> tuple[Tensor, list[str]]:
@@ -122,6 +126,12 @@ def _about_features(x: Tensor) -> list[str]:
     if repeated := len(x) - len({hash(row.tobytes()) for row in x.numpy()}):
         remarks.append(f"{counted(repeated, 'node')} with features that another node has, too")
     return remarks
+
+
+def require_finite(x: Tensor) -> None:
+    """Raise `InputError` where features are missing; rows are looked at in parts, for they may lie in a mapped file."""
+    if not all(part.isfinite().all() for part in x.split(CHUNK)):
+        raise InputError("the features hold NaN or infinite values", "fill them in, or leave the columns out")
 
 
 def counted(number: int, name: str) -> str:

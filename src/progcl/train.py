@@ -91,9 +91,8 @@ def fit(
         on_epoch: called with every epoch's record, in the first process
         seconds: stop after the epoch in which so much time has passed; the run can be resumed
     """
-    if data is not None:
-        data = checked(data)
     if data is not None and config.data.name != FILE:
+        data = checked(data)
         config = replace(config, data=DataConfig(name=OWN, normalize=False, inductive=config.data.inductive))
     start, workers = time.monotonic(), connect()
     folder = Path(out) if out and workers.leads else None

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.graph import Graph, View, propagate, scaled_rows
+from progcl.hops import reduced, side_by_side, strongest_directions
 
 
 def raw(data: Data) -> Tensor:
@@ -25,3 +26,8 @@ def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
     for _ in range(hops):
         x = propagate(x, adjacency)
     return x
+
+
+def hop_features(data: Data, rank: int = 256, hops: int = 3) -> Tensor:
+    """[F, ÂF, Â²F, ...] side by side: what the encoder `hops` reads."""
+    return side_by_side(reduced(data.x, strongest_directions(data.x, rank)), data, hops)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from progcl.compare import kept_scores
+from progcl.compare import kept_scores, label
 from progcl.config import load_config
 from progcl.curves import Curves
 from progcl.data import names_of_classes
@@ -28,7 +28,7 @@ def story_of(run: Path, data: Data) -> Story:
     mixture: dict[str, Any] = result["mixture"] or {}
     name = Path(config.data.graph).name if config.data.graph else config.data.name
     return Story(
-        title=f"{name}: {config.method.name.upper()} + {config.miner.name}",
+        title=f"{name}: {label(config, result['mixture'])}",
         facts=_facts(config, data, result),
         warnings=[*data.get("remarks", []), *_unimodal(mixture)],
         losses=[record["loss"] for record in log],
