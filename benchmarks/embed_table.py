@@ -38,7 +38,7 @@ WITHOUT_SEED = {
     "raw features": raw,
     "Â²·SVD256": propagated,
     "[F, ÂF, Â²F, Â³F], F = SVD256": hop_features,
-    "[F, ..., Â⁴F], F = SVD256": partial(hop_features, hops=4),
+    "[F, ÂF, Â²F, Â⁴F, Â⁸F], F = SVD256": partial(hop_features, hops=(0, 1, 2, 4, 8)),
 }
 TRAINED: dict[str, dict[str, Any]] = {
     "untrained encoder": {},

@@ -4,7 +4,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from progcl.data import csbm
-from progcl.encoders import ENCODERS, GCN, MLP, Projector
+from progcl.encoders import ENCODERS, GCN, MLP, Projector, Sage, Shortcut
 from progcl.graph import Graph, View
 
 
@@ -62,10 +62,32 @@ def test_initialisation_comes_from_the_generator_alone() -> None:
     def made(seed: int) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(seed)
         modules = [make(5, 4, 2, "relu", generator) for make in ENCODERS.values()]
-        return [p for module in [*modules, Projector(4, 6, generator)] for p in module.parameters() if p.dim() == 2]
+        parameters = [p for module in [*modules, Projector(4, 6, generator)] for p in module.parameters()]
+        return [p for p in parameters if p.any()]
 
     for first, again, other in zip(made(0), made(0), made(1), strict=True):
         assert torch.equal(first, again)
         assert not torch.equal(first, other)
-        bound = (6 / sum(first.shape)) ** 0.5  # Glorot
-        assert first.abs().max() <= bound
+
+
+@pytest.mark.parametrize("make", [GCN, Sage, MLP])
+def test_weights_begin_within_glorots_bounds(make: type[MLP]) -> None:
+    for layer in make(5, 4, 2, "relu", torch.Generator().manual_seed(0)).layers:
+        assert isinstance(layer, torch.nn.Linear)
+        bound = (6 / sum(layer.weight.shape)) ** 0.5
+        assert 0.8 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
+
+
+def test_a_shortcut_adds_the_rows_rotated_to_what_the_layers_make_of_them() -> None:
+    wide = Shortcut(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(0))
+    plain = MLP(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(1))
+    view, x = whole(directed()), directed().x
+    at_first = wide(view)
+    torch.testing.assert_close(at_first @ at_first.T, x @ x.T)  # lengths and angles are kept
+    wide.layers.load_state_dict(plain.layers.state_dict())
+    torch.testing.assert_close(wide(view), plain(view) + x @ wide.straight)
+    narrow = Shortcut(400, 100, layers=1, activation="elu", generator=torch.Generator().manual_seed(0))
+    rows = torch.randn(50, 400, generator=torch.Generator().manual_seed(1))
+    lengths = (rows @ narrow.straight).norm(dim=1) / rows.norm(dim=1)
+    assert lengths.mean().item() == pytest.approx(1, abs=0.05)

@@ -24,7 +24,7 @@ def test_wide_features_are_reduced_first() -> None:
 
 
 def test_hops_side_by_side_end_with_the_propagated_features() -> None:
-    rows = hop_features(DATA, hops=2)
+    rows = hop_features(DATA, hops=[0, 1, 2])
     columns = DATA.x.size(1)
     unit = torch.nn.functional.normalize
     scaled = DATA.clone()

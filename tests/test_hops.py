@@ -17,7 +17,7 @@ from progcl.training import Training
 DATA = csbm(nodes=150, classes=3, degree=8, features=12, signal=3)
 SETTINGS: dict[str, Any] = {
     "encoder.name": "hops",
-    "encoder.hops": 2,
+    "encoder.hops": [0, 1, 2],
     "encoder.rank": 8,
     "encoder.hidden": 16,
     "method.drop_edges": [0.0, 0.0],
@@ -29,13 +29,13 @@ SETTINGS: dict[str, Any] = {
 
 
 def test_blocks_are_pygs_propagation_with_unit_rows() -> None:
-    rows = side_by_side(DATA.x, DATA, hops=3)
-    for hop in range(4):
+    rows = side_by_side(DATA.x, DATA, hops=[0, 1, 3])
+    for block, hop in enumerate([0, 1, 3]):
         layer = SGConv(12, 12, K=hop, bias=False) if hop else None
         if layer is not None:
             layer.lin.weight.data.copy_(torch.eye(12))
         expected = DATA.x if layer is None else layer(DATA.x, DATA.edge_index).detach()
-        torch.testing.assert_close(rows[:, 12 * hop : 12 * (hop + 1)], normalize(expected, dim=1))
+        torch.testing.assert_close(rows[:, 12 * block : 12 * (block + 1)], normalize(expected, dim=1))
 
 
 @pytest.mark.parametrize("wide", [WIDE, 5], ids=["by products", "by random projections"])
@@ -63,7 +63,7 @@ def test_it_learns_whole_and_in_batches(size: int | None, miner: str) -> None:
 
 
 def test_a_batch_has_the_rows_of_its_nodes() -> None:
-    graph = Hops(DATA, torch.eye(12), hops=1, size=40, seed=3)
+    graph = Hops(DATA, torch.eye(12), hops=[0, 1], size=40, seed=3)
     met = torch.cat([part.seeds for part in graph.parts(1) if part.seeds is not None])
     assert met.sort().values.tolist() == list(range(150))
     part = next(graph.parts(2))
@@ -72,14 +72,14 @@ def test_a_batch_has_the_rows_of_its_nodes() -> None:
 
 
 def test_entries_are_dropped_at_their_rate_and_alike_in_a_split() -> None:
-    whole = next(Hops(DATA, torch.eye(12), hops=1, size=40, seed=3).parts(1))
+    whole = next(Hops(DATA, torch.eye(12), hops=[0, 1], size=40, seed=3).parts(1))
     generator = torch.Generator()
     seen = whole.view(0.0, 0.25, generator.manual_seed(1)).rows
     kept = (seen != 0).float().mean() / (whole.rows != 0).float().mean()
     assert kept.item() == pytest.approx(0.75, abs=0.05)
     halves = []
     for number in range(2):
-        part = next(Hops(DATA, torch.eye(12), hops=1, size=40, seed=3, part=(number, 2)).parts(1))
+        part = next(Hops(DATA, torch.eye(12), hops=[0, 1], size=40, seed=3, part=(number, 2)).parts(1))
         halves.append(part.view(0.0, 0.25, generator.manual_seed(1)).rows)
     assert torch.equal(torch.cat(halves), seen)
 
@@ -95,7 +95,7 @@ def test_features_beside_the_embedding(encoder: str) -> None:
     config = load_config("csbm", {**SETTINGS, "encoder.name": encoder, "encoder.with_features": True})
     result = fit(config, data=DATA)
     assert result.embeddings.shape == (150, 16 + 3 * 8)
-    table = side_by_side(reduced(DATA.x, strongest_directions(DATA.x, 8)), DATA, 2)
+    table = side_by_side(reduced(DATA.x, strongest_directions(DATA.x, 8)), DATA, [0, 1, 2])
     torch.testing.assert_close(result.embeddings[:, 16:], normalize(table, dim=1))
     torch.testing.assert_close(result.embeddings[:, :16].norm(dim=1), torch.ones(150))
 

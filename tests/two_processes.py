@@ -26,7 +26,7 @@ SHARED: dict[str, Any] = {
     "train.lr": 0.01,
 }
 BATCHES = {"batch.size": 41, "batch.fanouts": [3, 3], "encoder.name": "sage"}
-HOPS = {"encoder.name": "hops", "encoder.hops": 2, "method.drop_edges": [0.0, 0.0]}
+HOPS = {"encoder.name": "hops", "encoder.hops": [0, 1, 2], "method.drop_edges": [0.0, 0.0]}
 SHAPES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "batches": (BATCHES, tuple(MINERS)),
     "fixed batches": ({**BATCHES, "batch.variant": "paper"}, ("progcl-weight", "progcl-mix")),

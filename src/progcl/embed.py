@@ -28,7 +28,7 @@ from progcl.train import Result, fit
 from progcl.training import Training
 
 STEPS, BATCH = 200, 512  # of training, and nodes of a step
-LONGEST = 50  # steps of an epoch: how often the loss is logged, and a run can be stopped
+LONGEST = 10  # steps of an epoch: how often the loss is logged, and a run can be stopped
 FIRST = 0.25  # share of the epochs after which the mixture is fitted
 FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and bytes beside them
 TRAINING = 0.6  # share of a budget that is left for it; the rest is for scoring and the map
@@ -110,7 +110,10 @@ def _settled(
 def _untrained(config: Config, data: Data, progress: bool) -> dict[str, Score]:
     """What the embedding has to beat: features as they are, and what reaches a node in some hops."""
     rank, hops = config.encoder.rank, config.encoder.hops
-    given = {"raw features": raw(data), f"features of {hops} hops (no training)": hop_features(data, rank, hops)}
+    given = {
+        "raw features": raw(data),
+        f"features of up to {hops[-1]} hops (no training)": hop_features(data, rank, hops),
+    }
     return {name: probe(x, data, **config.probe.options(), progress=progress) for name, x in given.items()}
 
 
@@ -179,7 +182,7 @@ def seconds_of(text: str) -> float:
 def _need_room(out: Path, config: Config, data: Data) -> None:
     """Say before training if its result will not fit on the disk."""
     there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-    beside = config.encoder.rank * (config.encoder.hops + 1) if config.encoder.with_features else 0
+    beside = config.encoder.rank * len(config.encoder.hops) if config.encoder.with_features else 0
     needed = FILES * 4 * int(data.num_nodes) * (config.encoder.hidden + beside) + BASE
     free = shutil.disk_usage(there).free
     if free < needed:

@@ -1,4 +1,4 @@
-"""Networks from nodes to vectors: GCN, GraphSAGE with residuals, MLP without message passing, projector."""
+"""Networks from nodes to vectors: GCN, GraphSAGE with residuals, MLPs without message passing, projector."""
 
 from __future__ import annotations
 
@@ -51,6 +51,22 @@ class MLP(nn.Module):
     def linear(self, step: Step, weight: Tensor) -> Tensor:
         """X W: nothing passes between nodes."""
         return step.own(weight)
+
+
+class Shortcut(MLP):
+    """The same layers beside a linear map. It begins as a rotation and they at 0: at first a row is what it was."""
+
+    def __init__(self, features: int, hidden: int, layers: int, activation: str, generator: torch.Generator) -> None:
+        super().__init__(features, hidden, layers, activation, generator)
+        last = self.layers[-1]
+        assert isinstance(last, nn.Linear)
+        nn.init.zeros_(last.weight)
+        straight = nn.init.orthogonal_(torch.empty(features, hidden), generator=generator)
+        self.straight = nn.Parameter(straight * max(1.0, features / hidden) ** 0.5)  # rows keep their length
+
+    def forward(self, view: Seen) -> Tensor:
+        """Embeddings [N, hidden]."""
+        return super().forward(view) + view.step(0, None).own(self.straight)
 
 
 class GCN(MLP):
@@ -109,7 +125,7 @@ def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     return layer
 
 
-ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP, "hops": MLP}  # hops: of a table that holds them
+ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP, "hops": Shortcut}
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,

@@ -41,7 +41,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         hidden: width of the embedding
         epochs: passes over the graph; None chooses by its size, as `progcl embed` does
         miner: treatment of negatives: progcl-weight, progcl-mix, none, ...
-        encoder: hops, gcn, sage or mlp
+        encoder: hops; or gcn, sage or mlp, which learn little at the step size that suits hops: set `train.lr` for them
         with_features: put what reaches a node in some hops beside its embedding
         n_neighbors: edges of a row, if there is no graph
         random_state: seed

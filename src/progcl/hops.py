@@ -5,7 +5,7 @@ An encoder of such rows needs no message passing while it is trained: a step cos
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +31,7 @@ class Hops(Batches["Rows"]):
     Args:
         data: the graph
         directions: what its features are reduced to, [features, rank]
-        hops: how many times to propagate
+        hops: how many times each block is propagated
         size: nodes of a batch; None for all
         seed: of the batches, as are steps, fixed and part
     """
@@ -40,7 +40,7 @@ class Hops(Batches["Rows"]):
         self,
         data: Data,
         directions: Tensor,
-        hops: int,
+        hops: Sequence[int],
         size: int | None = None,
         seed: int = 0,
         steps: int | None = None,
@@ -101,13 +101,15 @@ class _RowsStep:
         return self.x @ weight
 
 
-def side_by_side(x: Tensor, data: Data, hops: int) -> Tensor:
-    """[x, Âx, Â²x, ...], each with rows of length 1."""
+def side_by_side(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:
+    """Âʰx for every h of `hops`, each with rows of length 1."""
     adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
-    blocks = [x]
-    for _ in range(hops):
-        blocks.append(propagate(blocks[-1], adjacency))
-    return torch.cat([normalize(block, dim=1) for block in blocks], dim=1)
+    blocks = []
+    for hop in range(max(hops) + 1):
+        x = propagate(x, adjacency) if hop else x
+        if hop in hops:
+            blocks.append(normalize(x, dim=1))
+    return torch.cat(blocks, dim=1)
 
 
 def strongest_directions(x: Tensor, rank: int) -> Tensor:

@@ -96,13 +96,13 @@ class EncoderConfig:
     """The network.
 
     Args:
-        name: gcn, sage (mean of the neighbours beside the node itself), mlp (no message passing), or hops: mlp on what
-            reaches a node in some hops, computed once before training
+        name: gcn, sage (mean of the neighbours beside the node itself), mlp (no message passing), or hops: mlp with a
+            shortcut on what reaches a node in some hops, computed once before training
         layers: number of layers; all but the last are twice as wide as the embedding (sage: as wide)
         hidden: width of the embedding
         projection: width of the projector's hidden layer
         activation: after every layer; rrelu is the fixed leaky ReLU that the published settings use
-        hops: hops: how many
+        hops: hops: which, 0 for a node's own features
         rank: hops: strongest directions of the features to keep
         with_features: put what reaches a node in some hops beside its embedding
     """
@@ -112,13 +112,15 @@ class EncoderConfig:
     hidden: int = 128
     projection: int = 128
     activation: Literal["relu", "prelu", "rrelu", "elu"] = "relu"
-    hops: int = 3
+    hops: list[int] = field(default_factory=lambda: [0, 1, 2, 3])
     rank: int = 256
     with_features: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "projection", "hops", "rank"):
+        for name in ("layers", "hidden", "projection", "rank"):
             in_range(f"encoder.{name}", getattr(self, name), 1)
+        if not self.hops or min(self.hops) < 0 or self.hops != sorted(set(self.hops)):
+            raise InputError(f"`encoder.hops` must rise from 0 or more (got {self.hops})", 'for example "[0, 1, 2, 4]"')
 
 
 @dataclass(frozen=True)

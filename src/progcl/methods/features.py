@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
@@ -28,6 +30,6 @@ def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
     return x
 
 
-def hop_features(data: Data, rank: int = 256, hops: int = 3) -> Tensor:
-    """[F, ÂF, Â²F, ...] side by side: what the encoder `hops` reads."""
+def hop_features(data: Data, rank: int = 256, hops: Sequence[int] = (0, 1, 2, 3)) -> Tensor:
+    """[F, ÂF, Â²F, Â³F] or others side by side: what the encoder `hops` reads."""
     return side_by_side(reduced(data.x, strongest_directions(data.x, rank)), data, hops)

@@ -44,7 +44,7 @@ def story_of(run: Path, data: Data) -> Story:
 def _facts(config: Config, data: Data, result: dict[str, Any]) -> dict[str, str]:
     nodes, edges, columns = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
     shape, batch = config.encoder, config.batch.size
-    inner = f", {shape.hops} hops" if shape.name == "hops" else f", {shape.layers} layers"
+    inner = f", up to {shape.hops[-1]} hops" if shape.name == "hops" else f", {shape.layers} layers"
     how = f"batches of {batch:,}" if batch else "the whole graph in a step"
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items() if name != "scikit-learn")
     return {
