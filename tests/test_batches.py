@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from progcl.batches import BatchView, Sampled
 from progcl.data import csbm
-from progcl.encoders import ENCODERS, GCN, MLP, Sage
+from progcl.encoders import GCN, MLP, Sage
 from progcl.graph import Graph, View
 
 DENSE = csbm(nodes=120, features=7, degree=6, seed=0)
@@ -33,7 +33,7 @@ def with_gradient(out: Tensor, encoder: MLP) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("data", [DENSE, SPARSE], ids=["dense", "sparse"])
-@pytest.mark.parametrize("kind", ENCODERS.values())
+@pytest.mark.parametrize("kind", [GCN, Sage, MLP])
 def test_with_all_neighbours_a_batch_is_the_whole_graph(kind: type[MLP], data: Data) -> None:
     encoder = made(kind, data)
     graph = Sampled(data, (ALL, ALL, ALL), size=50, seed=0, replace=False)
@@ -44,7 +44,7 @@ def test_with_all_neighbours_a_batch_is_the_whole_graph(kind: type[MLP], data: D
 
 
 @pytest.mark.parametrize("data", [DENSE, SPARSE], ids=["dense", "sparse"])
-@pytest.mark.parametrize("kind", ENCODERS.values())
+@pytest.mark.parametrize("kind", [GCN, Sage, MLP])
 def test_embedding_layer_by_layer_is_the_whole_graphs(
     kind: type[MLP], data: Data, monkeypatch: pytest.MonkeyPatch
 ) -> None:
