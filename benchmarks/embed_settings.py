@@ -53,9 +53,10 @@ def main() -> None:
     for point in tqdm([untrained, *settings]):
         if point not in [entry["settings"] for entry in entries(LEDGER)]:
             runs = {name: score(point, graph) for name, graph in data.items()}
-            scores, mined = ({name: run[part] for name, run in runs.items()} for part in range(2))
+            scores = {name: accuracy for name, (accuracy, _) in runs.items()}
+            mined = all(found for _, found in runs.values())
             mean = round(float(np.mean(list(scores.values()))), 3)
-            add(LEDGER, {"settings": point, "mean": mean, "scores": scores, "mined": all(mined.values())})
+            add(LEDGER, {"settings": point, "mean": mean, "scores": scores, "mined": mined})
     done = entries(LEDGER)
     (least,) = (entry["scores"] for entry in done if entry["settings"] == untrained)
     above = [entry for entry in done if entry["mined"] and all(entry["scores"][name] > least[name] for name in least)]
