@@ -30,7 +30,8 @@ from progcl.training import Training
 
 LEDGER = Path(__file__).parents[1] / "results" / "negatives.jsonl"
 SECONDS = LEDGER.with_name("negatives-seconds.json")
-SETTINGS = {"train.epochs": 500, "miner.start_epoch": 80, "probe.protocol": "clean"}
+SHORT = {"train.epochs": 500, "miner.start_epoch": 80, "probe.protocol": "clean"}
+SMALL = {"train.anchors": 2048, "miner.hardest": 250, "miner.synthetic": 250}
 ROUNDS = 5
 
 
@@ -55,8 +56,8 @@ def timed() -> dict[str, float]:
     runs = {}
     for method in METHODS:
         for miner in MINERS:
-            changes = {"method.name": method, "miner.name": miner, "miner.start_epoch": 2}
-            runs[f"{method}, {miner}"] = Training(load_config("photo-fast", changes), data).run(ROUNDS + 2)
+            changes = {**SMALL, "method.name": method, "miner.name": miner, "miner.start_epoch": 2}
+            runs[f"{method}, {miner}"] = Training(load_config("photo", changes), data).run(ROUNDS + 2)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in tqdm(range(ROUNDS + 2), unit="round"):
         for name, epochs in runs.items():
@@ -65,8 +66,8 @@ def timed() -> dict[str, float]:
 
 
 def run(method: str, miner: str) -> dict[str, Any]:
-    """One run of the preset `photo-fast`, cut to 500 epochs; E is at the same part of the run."""
-    config = load_config("photo-fast", {**SETTINGS, "method.name": method, "miner.name": miner})
+    """One run of the preset `photo`, cut to 500 epochs and 2,048 anchors; E is at the same part of the run."""
+    config = load_config("photo", {**SHORT, **SMALL, "method.name": method, "miner.name": miner})
     seconds: list[float] = []
     result = fit(config, on_epoch=lambda record: seconds.append(record.seconds), progress=True)
     assert result.score is not None

@@ -4,6 +4,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from progcl.data import csbm
+from progcl.encoders import ENCODERS
 from progcl.graph import Graph, Sparse, View, propagate
 
 LOOPED = torch.tensor([[0, 1, 2, 2, 3, 3], [1, 2, 0, 1, 3, 0]])  # one-way edges, a self-loop, node 4 alone
@@ -45,3 +46,25 @@ def test_the_first_product_is_the_same_for_sparse_and_dense_features(share: floa
     ((x * kept) @ theirs * outer).sum().backward()
     torch.testing.assert_close(View(graph, kept_columns=kept).transform(ours), (x * kept) @ theirs)
     torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("features", [12, 300])  # dense and sparse
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("name", ["gcn", "sage", "mlp"])
+def test_some_nodes_are_embedded_as_among_all(name: str, layers: int, features: int) -> None:
+    data = csbm(nodes=60, classes=3)
+    data.x = torch.rand(60, features, generator=seeded(0)) * (
+        torch.rand(60, features, generator=seeded(1)) < 12 / features
+    )
+    graph, nodes = Graph(data), torch.arange(3, 60, 4)
+    encoder = ENCODERS[name](features, 8, layers, "relu", seeded(2))
+    outer = torch.randn(len(nodes), 8, generator=seeded(3))
+    made = []
+    for seen, rows in ((graph.of(nodes, (0, 1)), slice(None)), (graph, nodes)):
+        encoder.zero_grad()
+        out = encoder(seen.view(0.4, 0.2, seeded(4)))[rows]
+        (out * outer).sum().backward()
+        made.append([out, *(each.grad for each in encoder.parameters())])
+    torch.testing.assert_close(*made)
+    second = encoder(graph.of(nodes, (1, 2)).view(0.4, 0.2, seeded(4)))
+    torch.testing.assert_close(second, made[1][0][len(nodes) // 2 :])

@@ -99,6 +99,28 @@ def test_anchors_are_the_loss_of_their_rows(name: str, fast: bool) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
+def test_the_anchors_rows_alone_have_the_same_loss(name: str) -> None:
+    """Once the mixture is fitted to all nodes, the others need not be embedded."""
+    anchors, results = torch.arange(1, 57, 2), []
+    for alone in (True, False):
+        criterion = InfoNCE(TAU, MAKERS[name]())
+        run(criterion, 57, torch.float64, anchors)
+        assert not criterion.miner.wants_all
+        h1, h2 = views(57, seed=9)
+        loss = criterion(h1[anchors], h2[anchors], nodes=anchors) if alone else criterion(h1, h2, anchors)
+        loss.backward()
+        results.append([loss.detach(), h1.grad, h2.grad])
+    assert difference(*results) < 1e-12
+
+
+def test_all_nodes_are_wanted_for_the_fit() -> None:
+    miner = MAKERS["weight"]()
+    assert not miner.wants_all
+    miner.set_epoch(1)
+    assert miner.wants_all
+
+
+@pytest.mark.parametrize("name", MAKERS)
 def test_anchors_agree_on_both_paths(name: str) -> None:
     anchors = torch.randperm(57, generator=torch.Generator().manual_seed(0))[:40]
     fast, slow = (

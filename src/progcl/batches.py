@@ -163,8 +163,8 @@ class BatchView:
     kept_columns: Tensor | None = None
     share: float = 1
 
-    def step(self, number: int, x: Tensor | None) -> Step:
-        """What layer `number` sees."""
+    def step(self, number: int, x: Tensor | None, last: bool) -> Step:
+        """What layer `number` sees: the nodes that those after it need."""
         batch = self.part.batch
         kept = None if self.kept is None else self.kept[number]
         rows = self.part.rows if x is None else None

@@ -93,8 +93,13 @@ class Miner(nn.Module):
         """
 
     def prepare_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
-        """The same for a step that sees some nodes of a larger graph: rows are those of `nodes` [n]."""
+        """The same for a step that sees some nodes of a larger graph alone: rows are those of `nodes` [n]."""
         self.prepare(z1, z2)
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether `prepare` has to see all nodes in this step, though few are contrasted; if not, few are embedded."""
+        return False
 
     def weight(self, block: Block) -> Tensor | None:
         """Weights of the negatives, [b, 1, N] or [b, V, N]; None is 1. The anchors' own columns are ignored.

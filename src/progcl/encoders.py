@@ -17,8 +17,11 @@ from progcl.registry import pick
 class Seen(Protocol):
     """A view of a graph, or of a batch."""
 
-    def step(self, number: int, x: Tensor | None) -> Step:
-        """What layer `number` sees; `x` is what the layer before made, None for the features."""
+    def step(self, number: int, x: Tensor | None, last: bool) -> Step:
+        """What layer `number` sees; `x` is what the layer before made, None for the features.
+
+        The `last` layer sees no more nodes than are to be embedded.
+        """
 
 
 class MLP(nn.Module):
@@ -35,9 +38,9 @@ class MLP(nn.Module):
 
     def forward(self, view: Seen) -> Tensor:
         """Embeddings [N, hidden]."""
-        x = None
+        x, last = None, len(self.layers) - 1
         for number in range(len(self.layers)):
-            x = self.layer(number, view.step(number, x))
+            x = self.layer(number, view.step(number, x, number == last))
         assert x is not None
         return x
 
@@ -66,7 +69,7 @@ class Shortcut(MLP):
 
     def forward(self, view: Seen) -> Tensor:
         """Embeddings [N, hidden]."""
-        return super().forward(view) + view.step(0, None).own(self.straight)
+        return super().forward(view) + view.step(0, None, last=True).own(self.straight)
 
 
 class GCN(MLP):

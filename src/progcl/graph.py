@@ -13,6 +13,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.distributed import portion
+from progcl.sampling import ranges, starting
+
 DENSE = 0.1  # share of entries from which a dense product is the faster one
 
 
@@ -21,6 +24,21 @@ class Sparse(NamedTuple):
 
     matrix: Tensor
     transpose: Tensor
+
+    def rows(self, which: Tensor) -> Sparse:
+        """Some rows of the matrix, ascending."""
+        first, column, value = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
+        counts = first.diff()[which]
+        place = ranges(first[which], counts)
+        new = torch.full((len(first) - 1,), -1, device=which.device)
+        new[which] = torch.arange(len(which), device=which.device)
+        first, turned = self.transpose.crow_indices(), new[self.transpose.col_indices()]
+        kept = turned >= 0
+        left = starting(kept)[first].diff()
+        return Sparse(
+            _csr(counts, column[place], value[place], self.matrix.size(1)),
+            _csr(left, turned[kept], self.transpose.values()[kept], len(which)),
+        )
 
 
 class Edges(NamedTuple):
@@ -47,9 +65,11 @@ class Graph:
     Attributes:
         weight: of every edge, as a view passes messages on; None for edges that a view normalises
         seeds: the nodes that a step contrasts; None for all
+        targets: those of them that are embedded here; None for all
     """
 
     seeds: Tensor | None = None
+    targets: Tensor | None = None
     steps = 1  # of an epoch
 
     def __init__(self, data: Data) -> None:
@@ -73,6 +93,12 @@ class Graph:
         kept_edges = torch.rand(self.edges, generator=generator) >= edge_rates
         kept_columns = torch.rand(self.columns, generator=generator) >= feature_rates
         return View(self, kept_edges, kept_columns)
+
+    def of(self, seeds: Tensor, part: tuple[int, int]) -> Graph:
+        """The same graph, of which no more than some nodes are embedded: in this process, their `part`."""
+        other = copy.copy(self)
+        other.seeds, other.targets = seeds, seeds[portion(len(seeds), part)]
+        return other
 
     @torch.no_grad()
     def embed(self, encoder: Callable[[View], Tensor], progress: bool = False) -> Tensor:
@@ -115,9 +141,9 @@ class View:
         features = self.graph.features
         return propagate(weight, features) if isinstance(features, Sparse) else features @ weight
 
-    def step(self, number: int, x: Tensor | None) -> Step:
+    def step(self, number: int, x: Tensor | None, last: bool) -> Step:
         """What layer `number` sees: x of all nodes, or the features if there is none yet."""
-        return _WholeStep(self, x)
+        return _WholeStep(self, x, self.graph.targets if last else None)
 
     @cached_property
     def symmetric(self) -> Sparse:
@@ -166,15 +192,25 @@ class View:
 
 
 class _WholeStep:
-    def __init__(self, view: View, x: Tensor | None) -> None:
+    """All nodes, or `targets` alone with what all bring."""
+
+    def __init__(self, view: View, x: Tensor | None, targets: Tensor | None) -> None:
         self.view = view
         self.x = x
+        self.targets = targets
 
     def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
-        return propagate(self.own(weight), self.view.mean if mean else self.view.symmetric)
+        matrix = self.view.mean if mean else self.view.symmetric
+        if self.targets is None:
+            return propagate(self.own(weight), matrix)
+        matrix = matrix.rows(self.targets)
+        if self.x is None:
+            return propagate(self.view.transform(weight), matrix)
+        return propagate(self.x, matrix) @ weight
 
     def own(self, weight: Tensor) -> Tensor:
-        return self.view.transform(weight) if self.x is None else self.x @ weight
+        some = slice(None) if self.targets is None else self.targets
+        return self.view.transform(weight)[some] if self.x is None else self.x[some] @ weight
 
 
 def propagate(x: Tensor, matrix: Sparse) -> Tensor:

@@ -72,6 +72,10 @@ class Rows:
     seeds: Tensor | None
     part: tuple[int, int] = (0, 1)
 
+    def of(self, seeds: Tensor, part: tuple[int, int]) -> Rows:
+        """The rows of some nodes: in this process, of their `part`."""
+        return Rows(self.rows[seeds[portion(len(seeds), part)]], seeds, part)
+
     def view(self, edge_rate: float | Tensor, feature_rate: float | Tensor, generator: torch.Generator) -> RowsView:
         """What chance leaves of the entries, each by itself, whoever embeds it; edges have been followed already."""
         total = len(self.rows if self.seeds is None else self.seeds)
@@ -85,7 +89,7 @@ class RowsView:
 
     rows: Tensor
 
-    def step(self, number: int, x: Tensor | None) -> Step:
+    def step(self, number: int, x: Tensor | None, last: bool) -> Step:
         """What layer `number` sees."""
         return _RowsStep(self.rows if x is None else x)
 

@@ -157,7 +157,7 @@ def starting(counts: Tensor) -> Tensor:
 def ranges(start: Tensor, counts: Tensor) -> Tensor:
     """start[0], start[0] + 1, ... so many times, then the same from start[1], ..."""
     ends = counts.cumsum(0)
-    return torch.arange(int(counts.sum())) + (start - ends + counts).repeat_interleave(counts)
+    return torch.arange(int(counts.sum()), device=counts.device) + (start - ends + counts).repeat_interleave(counts)
 
 
 def _distinct(nodes: Tensor, total: Tensor, number: int, key: int) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance
+from progcl.batches import Neighborhoods
 from progcl.contrast import InfoNCE
 from progcl.distributed import ALONE, Workers
 from progcl.encoders import ENCODERS, MLP, Projector
@@ -85,13 +86,17 @@ class Grace(nn.Module):
 
     def loss(self, part: Part) -> Tensor:
         """Draw two views, and contrast a batch, all nodes, or as many as the configuration says."""
+        anchors, workers = self.parts.draw_anchors(), self.parts.workers
+        if anchors is not None and not self.criterion.miner.wants_all:
+            assert not isinstance(part, Neighborhoods), "a batch is contrasted as a whole"
+            part, anchors = part.of(anchors, workers.part), None
         h1, h2 = (
             self.projector(self.encoder(part.view(*rates, self.parts.generators[name])))
             for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
         if part.seeds is not None:  # every process has embedded some of them
-            h1, h2 = self.parts.workers.gather(torch.cat([h1, h2], dim=1), len(part.seeds)).chunk(2, dim=1)
-        loss: Tensor = self.criterion(h1, h2, self.parts.draw_anchors(), part.seeds)
+            h1, h2 = workers.gather(torch.cat([h1, h2], dim=1), len(part.seeds)).chunk(2, dim=1)
+        loss: Tensor = self.criterion(h1, h2, anchors, part.seeds)
         return loss
 
     def after_step(self) -> None:

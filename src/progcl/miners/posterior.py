@@ -102,10 +102,15 @@ class ProGCL(Seeded):
         """Whether the mixture is fitted and tells true from false negatives."""
         return self.fitted.numel() > 0 and not self.estimator.degenerate_
 
+    @property
+    def wants_all(self) -> bool:
+        """Whether the mixture is to be fitted now."""
+        return (self.epoch or 0) >= self.start_epoch and not self.fitted.numel()
+
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Fit the mixture in the first step of epoch E; take the anchors' part of the snapshot."""
         self.remind(self.start_epoch)
-        if (self.epoch or 0) >= self.start_epoch and not self.fitted.numel():
+        if self.wants_all:
             self.snapshot = torch.stack([z1, z2]).detach().clone()
             self._fit(z1, z2)
         if not self.active:
@@ -113,12 +118,17 @@ class ProGCL(Seeded):
         if self.snapshot.shape[1:] != z1.shape:
             then, now = list(self.snapshot.shape[1:]), list(z1.shape)
             raise InputError(f"the mixture was fitted on embeddings {then}, the loss is called with {now}")
-        self.anchors = anchors
-        self.present = self.snapshot if anchors is None else self.snapshot[:, anchors]
-        self.ready()
+        self._take(anchors)
 
     def prepare_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
         """Collect the snapshot, fit when it is complete, and take the batch's part of it."""
+        at_once = self.fitted.numel() and not self.met.numel()  # `prepare` has seen all nodes
+        if not at_once:
+            self._collect(z1, z2, nodes)
+        if self.active:
+            self._take(nodes)
+
+    def _collect(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
         self.remind(max(1, self.start_epoch))
         epoch = self.epoch or 0
         if epoch < self.start_epoch:
@@ -129,9 +139,11 @@ class ProGCL(Seeded):
             if not self.fitted.numel() and self.met.numel() and epoch > int(self.met.max()):
                 self._fit(self.snapshot[0, self.known], self.snapshot[1, self.known], exact=False)
             self._remember(z1, z2, nodes, epoch)
-        if self.active:
-            self.anchors, self.present = nodes, self.snapshot[:, nodes]
-            self.ready()
+
+    def _take(self, nodes: Tensor | None) -> None:
+        self.anchors = nodes
+        self.present = self.snapshot if nodes is None else self.snapshot[:, nodes]
+        self.ready()
 
     def ready(self) -> None:
         """What else a step needs, once its part of the snapshot is taken."""
