@@ -29,7 +29,7 @@ from progcl.training import Training, mixture_facts
 LEDGER = Path(__file__).parents[1] / "results" / "embed-settings.jsonl"
 LEARNED, VALIDATED, SPLITS = 0.4, 0.1, 20  # shares of the fifth
 CHOICES: dict[str, list[Any]] = {
-    "steps": [50, 100],
+    "steps": [50, 100, 200],
     "loss.tau": [0.4, 1.0],
     "method.drop_features": [[0.4, 0.4], [0.6, 0.6]],
 }

@@ -11,7 +11,7 @@ from torch_geometric.nn import SGConv
 
 from progcl import InputError, fit, load_config
 from progcl.data import csbm
-from progcl.hops import WIDE, Hops, reduced, side_by_side, strongest_directions
+from progcl.hops import WIDE, Hops, Rows, reduced, side_by_side, strongest_directions
 from progcl.training import Training
 
 DATA = csbm(nodes=150, classes=3, degree=8, features=12, signal=3)
@@ -118,3 +118,14 @@ def test_inductive_training_sees_nothing_of_other_nodes() -> None:
     first, second = (run.embed() for run in runs)
     assert first.shape == (150, 16)
     assert not torch.equal(first[others], second[others])
+
+
+def test_anchors_are_the_only_rows_that_a_step_reads() -> None:
+    rows, anchors = torch.rand(20, 6), torch.arange(0, 20, 3)
+    second = Rows(rows, None).of(anchors, (1, 2))
+    assert second.seeds is anchors
+    torch.testing.assert_close(second.view(0.0, 0.0, torch.Generator()).rows, rows[anchors[3:]])
+    everyone, some = (
+        fit(load_config("csbm", {**SETTINGS, "train.anchors": number}), data=DATA).losses for number in (None, 50)
+    )
+    assert all(few < many for few, many in zip(some, everyone, strict=True))  # the fewer negatives, the less
