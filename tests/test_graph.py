@@ -53,10 +53,10 @@ def test_the_first_product_is_the_same_for_sparse_and_dense_features(share: floa
 @pytest.mark.parametrize("name", ["gcn", "sage", "mlp"])
 def test_some_nodes_are_embedded_as_among_all(name: str, layers: int, features: int) -> None:
     data = csbm(nodes=60, classes=3)
-    data.x = torch.rand(60, features, generator=seeded(0)) * (
-        torch.rand(60, features, generator=seeded(1)) < 12 / features
-    )
+    x, chance = (torch.rand(60, features, generator=seeded(seed)) for seed in (0, 1))
+    data.x = x * (chance < 12 / features)
     graph, nodes = Graph(data), torch.arange(3, 60, 4)
+    assert isinstance(graph.features, Sparse) == (features == 300)
     encoder = ENCODERS[name](features, 8, layers, "relu", seeded(2))
     outer = torch.randn(len(nodes), 8, generator=seeded(3))
     made = []
