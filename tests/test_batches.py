@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from progcl.batches import BatchView, Sampled
+from progcl.batches import BatchView, Sampled, bags
 from progcl.data import csbm
 from progcl.encoders import GCN, MLP, Sage
 from progcl.graph import Graph, View
@@ -52,6 +52,17 @@ def test_embedding_layer_by_layer_is_the_whole_graphs(
     encoder = made(kind, data)
     out = Sampled(data, (2, 2, 2), size=50, seed=0).embed(encoder)
     torch.testing.assert_close(out, encoder(View(Graph(data))), atol=1e-5, rtol=1e-4)
+
+
+def test_bags_are_a_product_with_a_matrix_of_shares() -> None:
+    table = torch.randn(4, 6, generator=seeded(), dtype=torch.double).T.requires_grad_()  # rows that do not lie in a row
+    index, starts = torch.tensor([5, 0, 5, 2, 2, 2]), torch.tensor([0, 2, 2, 5, 6])
+    share = torch.rand(6, generator=seeded(1), dtype=torch.double)
+    matrix = torch.zeros(4, 6, dtype=torch.double)
+    for place, bag in enumerate([0, 0, 2, 2, 2, 3]):
+        matrix[bag, index[place]] += share[place]
+    torch.testing.assert_close(bags(table, index, starts, share), matrix @ table)
+    assert torch.autograd.gradcheck(lambda table: bags(table, index, starts, share), table)
 
 
 def test_a_sage_layer_is_its_formula() -> None:

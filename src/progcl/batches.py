@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -237,9 +238,33 @@ class _Step:
 
 def bags(table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
     """Σ share · table[index] over each bag."""
-    return embedding_bag(
-        index.long(), table, starts, mode="sum", per_sample_weights=share.to(table.dtype), include_last_offset=True
-    )
+    out: Tensor = _Bags.apply(table, index.long(), starts, share.to(table.dtype))  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Bags(torch.autograd.Function):
+    """The gradient of a row of the table is a bag too, of the gradients of those bags that hold the row."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
+        ctx.save_for_backward(index, starts, share)
+        ctx.rows = len(table)
+        return _summed(table, index, starts, share)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        index, starts, share = ctx.saved_tensors
+        counts = starts.diff()
+        bag = torch.arange(len(counts), device=index.device).repeat_interleave(counts)
+        order = index.argsort(stable=True)
+        turned = starting(torch.bincount(index, minlength=ctx.rows))
+        return _summed(grads[0], bag[order], turned, share[order]), None, None, None
+
+
+def _summed(table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
+    """Rows that lie one after the other in memory are added three times as fast."""
+    table = table.contiguous()
+    return embedding_bag(index, table, starts, mode="sum", per_sample_weights=share, include_last_offset=True)
 
 
 def _proper(edge_index: Tensor, nodes: int, seen: Tensor | None) -> Tensor:
