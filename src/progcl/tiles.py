@@ -49,11 +49,13 @@ class Plan:
     ring: tuple[float, float] | None = None
 
     def mixing_bytes(self, like: Tensor) -> int:
-        """What lists, strengths, gathered similarities and their gradients take for synthetic negatives."""
+        """What lists, places, strengths, gathered similarities and their gradients take for synthetic negatives."""
         if self.pairs is None:
             return 0
-        ranks, lists = len(self.columns[0]), sum(part.numel() * part.element_size() for part in self.columns)
-        return lists + len(like) * (5 * ranks + 2 * self.pairs.size(1)) * like.element_size()
+        ranks, pairs = len(self.columns[0]), self.pairs.size(1)
+        lists = sum(part.numel() * part.element_size() for part in self.columns)
+        places = 2 * (ranks + pairs) * torch.int32.itemsize
+        return lists + len(like) * ((5 * ranks + 2 * pairs) * like.element_size() + places)
 
 
 class Product(NamedTuple):
@@ -95,7 +97,7 @@ class Workspace:
         self.tile = tile or TILE
         self.key: object = None
         self.lock = Lock()
-        self.frozen: dict[tuple[int, int, int], Tensor] = {}
+        self.frozen: dict[tuple[Any, ...], Tensor] = {}
         self.buffers: dict[str, Tensor] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -207,12 +209,12 @@ class Tiles:
         return grads
 
     def pull_in_place(self, push: Tensor) -> None:
-        """Turn the store into e_ab (w_ab u_a + w_ba u_b), halved where rows and columns are the same anchors."""
+        """Turn a store without weights into e_ab (u_a + u_b), halved where rows and columns are the same anchors."""
         for pair in self.layout.pairs:
             for product in self._recall(pair):
-                product.for_rows.copy_(self._pull(product, push))
-                if _mirrored(product):
-                    product.for_rows.div_(2)
+                a, rows, b, columns, tile, _ = product
+                both = torch.add(push[a, rows, None], push[b, columns], out=self._scratch("pull", tile.shape))
+                tile.mul_(both.div_(2) if _mirrored(product) else both)
 
     def _pull(self, product: Product, push: Tensor) -> Tensor:
         a, rows, b, columns, for_rows, for_columns = product
