@@ -32,9 +32,7 @@ def main() -> None:
     sides = [(miner, on) for miner in ("progcl-weight", "progcl-mix") for on in (False, True)]
     measured: dict[str, list[dict[str, float]]] = {}
     for miner, on in tqdm([side for _ in range(ROUNDS) for side in sides], unit="run"):
-        environment = {name: value for name, value in os.environ.items() if name != SWITCH} | (
-            {SWITCH: "1"} if on else {}
-        )
+        environment = os.environ | {SWITCH: str(int(on))}
         command = [sys.executable, __file__, miner]
         line = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
         measured.setdefault(f"{miner}, huge pages {'on' if on else 'off'}", []).append(json.loads(line))

@@ -125,6 +125,19 @@ def test_the_command_line_starts_without_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE.parent)}).returncode == 0
 
 
+@pytest.mark.parametrize("wish", [None, "0"])
+def test_large_tensors_ask_for_huge_pages_unless_the_user_says_otherwise(wish: str | None) -> None:
+    if not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists():
+        pytest.skip("the system has no huge pages to ask for")
+    code = (
+        "import progcl, torch; kept = torch.ones(2**24);"
+        "print(any(' hg' in line for line in open('/proc/self/smaps') if line.startswith('VmFlags')))"
+    )
+    environment = {"PYTHONPATH": str(SOURCE.parent)} | ({"THP_MEM_ALLOC_ENABLE": wish} if wish else {})
+    out = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == str(wish is None)
+
+
 def test_public_names() -> None:
     import progcl
 

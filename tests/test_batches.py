@@ -55,7 +55,7 @@ def test_embedding_layer_by_layer_is_the_whole_graphs(
 
 
 def test_bags_are_a_product_with_a_matrix_of_shares() -> None:
-    table = torch.randn(4, 6, generator=seeded(), dtype=torch.double).T.requires_grad_()  # rows that do not lie in a row
+    table = torch.randn(4, 6, generator=seeded(), dtype=torch.double).T.requires_grad_()  # not row after row
     index, starts = torch.tensor([5, 0, 5, 2, 2, 2]), torch.tensor([0, 2, 2, 5, 6])
     share = torch.rand(6, generator=seeded(1), dtype=torch.double)
     matrix = torch.zeros(4, 6, dtype=torch.double)

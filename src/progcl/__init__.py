@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from progcl.schema import Config
     from progcl.train import fit
 
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch asks at its first tensor: huge pages, where Linux has them
 __version__ = version("progcl")
 __all__ = [
     "DCL",
