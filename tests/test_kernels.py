@@ -4,7 +4,9 @@ import copy
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -171,6 +173,29 @@ class Halved(ProGCLWeight):
     def weight(self, block: Block) -> Tensor | None:
         weight = super().weight(block)
         return None if weight is None else weight / 2
+
+
+class Doubtful:
+    """Sure that whatever is similar is a false negative."""
+
+    def fit(self, x: Any) -> Any:
+        return self
+
+    def predict_proba(self, x: Any) -> Any:
+        true = (np.asarray(x)[:, 0] < 0.2).astype(float)
+        return np.stack([true, 1 - true], axis=1)
+
+
+def test_two_candidates_of_probability_zero_are_mixed_half_and_half() -> None:
+    miners = [ProGCLMix(start_epoch=1, hardest=15, synthetic=25, estimator=Doubtful()) for _ in range(2)]
+    fast, slow = (InfoNCE(TAU, miner, fast=fast) for miner, fast in zip(miners, (True, False), strict=True))
+    assert difference(run(fast, 40, torch.float64), run(slow, 40, torch.float64)) < 1e-12
+    plan = miners[0].plan()
+    assert plan is not None
+    assert plan.pairs is not None
+    assert plan.strength is not None
+    lean, rest = (plan.strength(0, slice(40))[ranks] for ranks in plan.pairs)
+    assert bool((lean + rest == 0).any())
 
 
 def test_a_subclass_without_a_plan_takes_the_generic_path() -> None:
