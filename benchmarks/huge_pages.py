@@ -2,7 +2,7 @@
 
     python benchmarks/huge_pages.py
 
-Writes benchmarks/results/huge-pages/epochs.json: seconds of the first epoch, of epoch E, and
+Writes benchmarks/results/huge-pages.json: seconds of the first epoch, of epoch E, and
 medians before and after it.
 """
 
@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from progcl import fit, load_config
 
-RESULT = Path(__file__).parent / "results" / "huge-pages" / "epochs.json"
+RESULT = Path(__file__).parent / "results" / "huge-pages.json"
 ROUNDS, START, EPOCHS = 3, 7, 16
 SWITCH = "THP_MEM_ALLOC_ENABLE"
 
