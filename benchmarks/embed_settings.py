@@ -1,9 +1,9 @@
 """Choose the settings of `progcl embed` by ProGCL-weight's accuracy on a fifth of the nodes of four graphs at once.
 
 The table of `benchmarks/embed_table.py` is made on the other four fifths, whose labels are not used here. The settings
-tried are the product of the lists below; of those that find a mixture and are above the untrained encoder on every
-graph, the best mean over the graphs is taken. So that the choice serves the table, the classifiers learn from as many
-nodes as there.
+tried are the product of the lists below, and those for few features (narrow_settings.py); of those that find a mixture
+and are above the untrained encoder on every graph, the best mean over the graphs is taken. So that the choice serves
+the table, the classifiers learn from as many nodes as there.
 
     python benchmarks/embed_settings.py
 """
@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from progcl import load_config
 from progcl.data import load, normalized, roots
-from progcl.embed import by_size
+from progcl.embed import NARROW, STEPS, by_size
 from progcl.intake import own_graph
 from progcl.probe import Split, choose_nodes, clean, labels_of
 from progcl.training import Training, mixture_facts
@@ -45,6 +45,7 @@ def main() -> None:
     """Run what is not in the ledger yet, then print those to choose from, the best first."""
     untrained: dict[str, Any] = {"steps": 0}
     settings = [dict(zip(CHOICES, values, strict=True)) for values in product(*CHOICES.values())]
+    settings.append({"steps": STEPS, **NARROW})
     data = graphs()
     for point in tqdm([untrained, *settings]):
         if point not in [entry["settings"] for entry in entries(LEDGER)]:
@@ -63,19 +64,28 @@ def main() -> None:
 
 def score(point: dict[str, Any], data: Data) -> tuple[float, bool]:
     """What classifiers on the tuning nodes make of a run with these settings, and whether it found a mixture."""
+    training = trained(point, data)
+    mean = 100 * float(np.mean(clean(training.embed(), labels_of(data), tuning_splits(data))))
+    mixture = mixture_facts(training.miner)
+    return round(mean, 3), mixture is not None and not mixture["degenerate"]
+
+
+def trained(point: dict[str, Any], data: Data) -> Training:
+    """A run with these settings."""
     size = by_size(int(data.num_nodes), point["steps"])
     plain = {name: value for name, value in point.items() if name != "steps"}
     training = Training(load_config("embed", {**size, **plain, "probe.protocol": "none"}), data)
     if point["steps"]:
         list(training.run(training.config.train.epochs))
-    labels = labels_of(data)
-    nodes = choose_nodes(len(labels), "tuning")
+    return training
+
+
+def tuning_splits(data: Data) -> list[Split]:
+    """Of the nodes that settings are chosen on."""
+    nodes = choose_nodes(int(data.num_nodes), "tuning")
     ends = int(LEARNED * len(nodes)), int((LEARNED + VALIDATED) * len(nodes))
     orders = [np.random.default_rng([0, index]).permutation(nodes) for index in range(SPLITS)]
-    splits = [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]
-    mean = 100 * float(np.mean(clean(training.embed(), labels, splits)))
-    mixture = mixture_facts(training.miner)
-    return round(mean, 3), mixture is not None and not mixture["degenerate"]
+    return [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl import load_config
-from progcl.embed import by_size
+from progcl.embed import suited_to
 from progcl.methods.features import hop_features, propagated, raw
 from progcl.probe import probe
 from progcl.schema import Config
@@ -78,18 +78,18 @@ def run(name: str, row: str, seed: int) -> dict[str, Any]:
 
 def trained(data: Data, row: str, seed: int) -> tuple[Tensor, float]:
     """Embeddings, and the seconds of training."""
-    training = Training(settings(row, int(data.num_nodes), seed), data)
+    training = Training(settings(row, data, seed), data)
     if row != "untrained encoder":
         list(training.run(training.config.train.epochs))
     return training.embed(), training.seconds
 
 
-def settings(row: str, nodes: int, seed: int) -> Config:
+def settings(row: str, data: Data, seed: int) -> Config:
     """Those of a row: of `progcl embed` with no options, changed as the row says; GRACE has its own."""
     changes = {**TRAINED[row], "train.seed": seed, "probe.protocol": "none"}
     if row == "GRACE":
-        return load_config("grace-cora", {**changes, "train.anchors": ANCHORS if nodes > LARGE else None})
-    return load_config("embed", {**by_size(nodes), **changes})
+        return load_config("grace-cora", {**changes, "train.anchors": ANCHORS if int(data.num_nodes) > LARGE else None})
+    return load_config("embed", {**suited_to(data, load_config("embed").encoder), **changes})
 
 
 def accuracies(row: str, name: str) -> list[float]:

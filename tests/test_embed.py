@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from progcl import InputError, load_config
 from progcl.checkpoint import load_embeddings
 from progcl.cli import main
 from progcl.data import csbm
-from progcl.embed import by_size, embed, plan, seconds_of
+from progcl.embed import NARROW, by_size, embed, plan, seconds_of, suited_to
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
 
@@ -84,6 +86,21 @@ def test_settings_follow_the_size() -> None:
         assert config.miner.start_epoch < config.train.epochs
     assert "all at once" in plan(tiny, DATA)
     assert "in batches of 512" in plan(middle, DATA)
+
+
+def test_settings_follow_the_width_of_the_features(files: Path) -> None:
+    wide, narrow = (Data(x=torch.ones(40, columns), num_nodes=40) for columns in (257, 256))
+    hops, gcn = (load_config("embed", {"encoder.name": name}).encoder for name in ("hops", "gcn"))
+    for data, encoder in ((wide, hops), (narrow, gcn)):
+        assert load_config("embed", suited_to(data, encoder)).method.walk == 0
+    assert load_config("embed", suited_to(narrow, hops)).method.drop_features == (0.0, 0.0)
+    plans = []
+    for name, changes in (("narrow", {}), ("wide", {"encoder.rank": 1}), ("own", {"method.walk": 0, "train.lr": 0.5})):
+        config = embed("g.npz", Path(name), changes={"train.epochs": 2, **changes}, progress=False).config
+        plans.append((config.method.walk, max(config.method.drop_features), config.train.lr))
+        assert ("steps away" in Path(name, "report.html").read_text()) == (name == "narrow")
+        assert ("steps away" in plan(config, DATA)) == (name == "narrow")
+    assert plans == [(2, 0.0, NARROW["train.lr"]), (0, 0.4, 5e-5), (0, 0.0, 0.5)]
 
 
 def test_a_budget_plans_fewer_epochs(files: Path) -> None:

@@ -11,7 +11,7 @@ from torch_geometric.nn import SGConv
 
 from progcl import InputError, fit, load_config
 from progcl.data import csbm
-from progcl.hops import WIDE, Hops, Rows, reduced, side_by_side, strongest_directions
+from progcl.hops import WIDE, Hops, reduced, side_by_side, strongest_directions
 from progcl.training import Training
 
 DATA = csbm(nodes=150, classes=3, degree=8, features=12, signal=3)
@@ -68,20 +68,43 @@ def test_a_batch_has_the_rows_of_its_nodes() -> None:
     assert met.sort().values.tolist() == list(range(150))
     part = next(graph.parts(2))
     assert part.seeds is not None
-    assert torch.equal(part.rows, graph.rows[part.seeds])
+    assert torch.equal(part.view(0.0, 0.0, torch.Generator()).rows, graph.rows[part.seeds])
 
 
-def test_entries_are_dropped_at_their_rate_and_alike_in_a_split() -> None:
-    whole = next(Hops(DATA, torch.eye(12), hops=[0, 1], size=40, seed=3).parts(1))
+@pytest.mark.parametrize("walk", [0, 2])
+def test_entries_are_dropped_at_their_rate_and_alike_in_a_split(walk: int) -> None:
+    whole = next(Hops(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3).parts(1))
     generator = torch.Generator()
-    seen = whole.view(0.0, 0.25, generator.manual_seed(1)).rows
-    kept = (seen != 0).float().mean() / (whole.rows != 0).float().mean()
+    before, seen = (whole.view(0.0, rate, generator.manual_seed(1)).rows for rate in (0.0, 0.25))
+    kept = (seen != 0).float().mean() / (before != 0).float().mean()
     assert kept.item() == pytest.approx(0.75, abs=0.05)
     halves = []
     for number in range(2):
-        part = next(Hops(DATA, torch.eye(12), hops=[0, 1], size=40, seed=3, part=(number, 2)).parts(1))
+        part = next(Hops(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3, part=(number, 2)).parts(1))
         halves.append(part.view(0.0, 0.25, generator.manual_seed(1)).rows)
     assert torch.equal(torch.cat(halves), seen)
+
+
+@pytest.mark.parametrize("size", [None, 40])
+def test_with_walks_a_node_some_steps_away_stands_for_a_node(size: int | None) -> None:
+    own, walked = (next(Hops(DATA, torch.eye(12), hops=[0], walk=walk, size=size, seed=3).parts(1)) for walk in (0, 2))
+    assert torch.equal(own.nodes, walked.nodes)
+    generator = torch.Generator().manual_seed(1)
+    first, second = (walked.view(0.0, 0.0, generator).rows for _ in range(2))
+    edges = torch.zeros(150, 150).index_put_(tuple(DATA.edge_index), torch.tensor(1.0))
+    two_away, table = edges @ edges > 0, normalize(DATA.x, dim=1)
+    for rows in (first, second):
+        ends = torch.cdist(rows, table).argmin(dim=1)
+        torch.testing.assert_close(rows, table[ends])
+        assert two_away[walked.nodes, ends].all()
+    assert not torch.equal(first, second)
+
+
+def test_walks_are_for_the_table_of_hops() -> None:
+    assert fit(load_config("csbm", {**SETTINGS, "method.walk": 2}), data=DATA).losses[-1] > 0
+    for changes in ({"encoder.name": "gcn"}, {"method.walk": -1}):
+        with pytest.raises(InputError, match="walk"):
+            load_config("csbm", {**SETTINGS, "method.walk": 2, **changes})
 
 
 @pytest.mark.parametrize("changes", [{"method.drop_edges": [0.1, 0.0]}, {"method.name": "gca"}])
@@ -121,10 +144,10 @@ def test_inductive_training_sees_nothing_of_other_nodes() -> None:
 
 
 def test_anchors_are_the_only_rows_that_a_step_reads() -> None:
-    rows, anchors = torch.rand(20, 6), torch.arange(0, 20, 3)
-    second = Rows(rows, None).of(anchors, (1, 2))
+    graph, anchors = Hops(DATA, torch.eye(12), hops=[0, 1]), torch.arange(0, 20, 3)
+    second = next(graph.parts(1)).of(anchors, (1, 2))
     assert second.seeds is anchors
-    torch.testing.assert_close(second.view(0.0, 0.0, torch.Generator()).rows, rows[anchors[3:]])
+    torch.testing.assert_close(second.view(0.0, 0.0, torch.Generator()).rows, graph.rows[anchors[3:]])
     everyone, some = (
         fit(load_config("csbm", {**SETTINGS, "train.anchors": number}), data=DATA).losses for number in (None, 50)
     )

@@ -111,3 +111,21 @@ def test_isolated_nodes_and_bad_input() -> None:
     assert lonely.sample(torch.tensor([1, 0]), seeded()).n_id.tolist() == [1, 0]
     with pytest.raises(InputError, match="fanouts"):
         NeighborSampler(torch.tensor([[0], [1]]), 2, (0,))
+
+
+def test_a_walk_takes_the_neighbour_that_each_draw_names() -> None:
+    source, target = DATA.edge_index[:, (DATA.edge_index != 7).all(dim=0)]  # node 7 has no neighbours
+    draws = torch.randint(2**62, (500, 5), generator=seeded())
+    ends = NeighborSampler(torch.stack([source, target]), 500, fanouts=[]).walk(torch.arange(500), draws)
+    assert ends[7] == 7
+    for start, row in enumerate(draws.tolist()):
+        here = start
+        for draw in row:
+            around = source[target == here].tolist()
+            here = around[draw % len(around)] if around else here
+        assert ends[start] == here
+
+
+def test_a_walk_without_any_edge_stays() -> None:
+    sampler = NeighborSampler(torch.empty(2, 0, dtype=torch.long), 3, fanouts=[])
+    assert sampler.walk(torch.arange(3), torch.ones(3, 2, dtype=torch.long)).tolist() == [0, 1, 2]

@@ -23,7 +23,7 @@ from progcl.methods.features import hop_features, raw
 from progcl.probe import Score, probe, too_few
 from progcl.report import story_of
 from progcl.report import write as write_report
-from progcl.schema import Config
+from progcl.schema import Config, EncoderConfig
 from progcl.train import Result, fit
 from progcl.training import Training
 
@@ -32,6 +32,8 @@ LONGEST = 10  # steps of an epoch: how often the loss is logged, and a run can b
 FIRST = 0.25  # share of the epochs after which the mixture is fitted
 FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and bytes beside them
 TRAINING = 0.6  # share of a budget that is left for it; the rest is for scoring and the map
+# For features so few that they are not reduced: none is dropped, nodes nearby are the views (narrow_settings.py)
+NARROW: dict[str, Any] = {"method.walk": 2, "method.drop_features": [0.0, 0.0], "train.lr": 2e-4}
 FEW, MAP = 3, 60.0  # splits of the scores, and seconds without which the map is the quick one, if there is a budget
 
 
@@ -101,8 +103,9 @@ def _settled(
         raise InputError(f"`{out}` holds a result already", hint)
     if "train.epochs" in changes:
         changes.setdefault("miner.start_epoch", start_epoch(changes["train.epochs"]))
-    data = read(load_config("embed", {**changes, **files}))
-    config = load_config("embed", {**by_size(int(data.num_nodes)), **_probing(data), **changes, **files})
+    asked = load_config("embed", {**changes, **files})
+    data = read(asked)
+    config = load_config("embed", {**suited_to(data, asked.encoder), **_probing(data), **changes, **files})
     _need_room(out, config, data)
     return config, data
 
@@ -124,6 +127,12 @@ def read(config: Config) -> Data:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
     return load(how.name, None, how.normalize, **how.options())
+
+
+def suited_to(data: Data, encoder: EncoderConfig) -> dict[str, Any]:
+    """Settings for a graph that this encoder is to read: by its size, and by the width of its features."""
+    narrow = encoder.name == "hops" and data.x.size(1) <= encoder.rank
+    return {**by_size(int(data.num_nodes)), **(NARROW if narrow else {})}
 
 
 def by_size(nodes: int, steps: int = STEPS, batch: int = BATCH) -> dict[str, Any]:
@@ -166,8 +175,10 @@ def plan(config: Config, data: Data) -> str:
     if config.train.anchors:
         how = f"{config.train.anchors:,} of them at a time"
     steps = config.train.epochs * (config.batch.steps or 1)
+    walk, dropped = config.method.walk, max(config.method.drop_features)
+    views = f"views from nodes {walk} steps away" if walk else f"views with {dropped:.0%} of the features dropped"
     size = f"{nodes:,} nodes, {edges:,} edges, {data.x.size(1):,} features"
-    return f"{size}: {config.miner.name} on {config.encoder.name}, nodes {how}, {steps:,} steps"
+    return f"{size}: {config.miner.name} on {config.encoder.name}, nodes {how}, {views}, {steps:,} steps"
 
 
 def seconds_of(text: str) -> float:

@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from progcl.assembly import Found, as_array, assembled, edges_of, from_networkx, numbered_graph
 from progcl.config import load_config
 from progcl.data import fingerprint
-from progcl.embed import by_size, start_epoch
+from progcl.embed import start_epoch, suited_to
 from progcl.errors import InputError
 from progcl.files import found_in
 from progcl.intake import taken_in
@@ -80,7 +80,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> ProGCL:
         """Train on a graph; `y` is ignored."""
         data = self._graph(X, reset=True)
-        training = Training(load_config("embed", self._settings(len(data.x))), data)
+        training = Training(load_config("embed", self._settings(data)), data)
         if not isinstance(training.method, Grace):
             raise InputError("method `merit` embeds only the graph that it was trained on", "use `progcl train`")
         epochs = training.config.train.epochs
@@ -109,10 +109,9 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def _settings(self, nodes: int) -> dict[str, Any]:
+    def _settings(self, data: Data) -> dict[str, Any]:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        chosen = {
-            **by_size(nodes),
+        asked = {
             "encoder.name": self.encoder,
             "encoder.hidden": self.hidden,
             "encoder.projection": self.hidden,
@@ -122,8 +121,9 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "probe.protocol": "none",
         }
         if self.epochs is not None:
-            chosen |= {"train.epochs": self.epochs, "miner.start_epoch": start_epoch(self.epochs)}
-        return {**chosen, **(self.options or {})}
+            asked |= {"train.epochs": self.epochs, "miner.start_epoch": start_epoch(self.epochs)}
+        asked |= self.options or {}
+        return {**suited_to(data, load_config("embed", asked).encoder), **asked}
 
     def _graph(self, X: Any, reset: bool) -> Data:
         """Whatever a user has as a graph, with as many features as were there to fit."""

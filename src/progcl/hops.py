@@ -15,10 +15,12 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch.nn.functional import normalize
 from torch_geometric.data import Data
+from torch_geometric.utils import remove_self_loops
 
 from progcl.distributed import portion
 from progcl.graph import Graph, Step, View, propagate
 from progcl.progress import bar
+from progcl.sampling import NeighborSampler
 from progcl.seeds import Batches
 
 CHUNK = 2**14  # rows that are read together
@@ -32,6 +34,7 @@ class Hops(Batches["Rows"]):
         data: the graph
         directions: what its features are reduced to, [features, rank]
         hops: how many times each block is propagated
+        walk: random steps from a node to the one whose row stands for it in a view
         size: nodes of a batch; None for all
         seed: of the batches, as are steps, fixed and part
     """
@@ -41,6 +44,7 @@ class Hops(Batches["Rows"]):
         data: Data,
         directions: Tensor,
         hops: Sequence[int],
+        walk: int = 0,
         size: int | None = None,
         seed: int = 0,
         steps: int | None = None,
@@ -52,10 +56,12 @@ class Hops(Batches["Rows"]):
         self.whole = size is None
         self.rows = side_by_side(reduced(data.x, directions), data, hops)
         self.columns = self.rows.size(1)
+        self.walk = walk
+        self.paths = _paths(data) if walk else None
 
     def draw(self, seeds: Tensor, own: Tensor, key: int) -> Rows:
         """The rows of a batch."""
-        return Rows(self.rows, None) if self.whole else Rows(self.rows[own], seeds, self.part)
+        return Rows(self, seeds, None) if self.whole else Rows(self, own, seeds, self.part)
 
     @torch.no_grad()
     def embed(self, encoder: Callable[[RowsView], Tensor], progress: bool = False) -> Tensor:
@@ -66,21 +72,29 @@ class Hops(Batches["Rows"]):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of the table that a step sees: of all `seeds` that are contrasted (None: all nodes), or of a `part`."""
+    """Rows of a table that a step sees, those of `nodes`: the `part` of all `seeds` (None: all nodes) embedded here."""
 
-    rows: Tensor
+    table: Hops
+    nodes: Tensor
     seeds: Tensor | None
     part: tuple[int, int] = (0, 1)
 
     def of(self, seeds: Tensor, part: tuple[int, int]) -> Rows:
         """The rows of some nodes: in this process, of their `part`."""
-        return Rows(self.rows[seeds[portion(len(seeds), part)]], seeds, part)
+        return Rows(self.table, seeds[portion(len(seeds), part)], seeds, part)
 
     def view(self, edge_rate: float | Tensor, feature_rate: float | Tensor, generator: torch.Generator) -> RowsView:
-        """What chance leaves of the entries, each by itself, whoever embeds it; edges have been followed already."""
-        total = len(self.rows if self.seeds is None else self.seeds)
-        chance = torch.rand(total, self.rows.size(1), generator=generator)[portion(total, self.part)]
-        return RowsView(self.rows * (chance >= feature_rate))
+        """What chance leaves of the entries, each by itself, whoever embeds it; edges have been followed already.
+
+        Where the table has walks, they are the entries of the node that a walk from here ends at.
+        """
+        total = len(self.nodes if self.seeds is None else self.seeds)
+        own, nodes = portion(total, self.part), self.nodes
+        if self.table.paths is not None:
+            draws = torch.randint(2**62, (total, self.table.walk), generator=generator)
+            nodes = self.table.paths.walk(nodes, draws[own])
+        chance = torch.rand(total, self.table.columns, generator=generator)[own]
+        return RowsView(self.table.rows[nodes] * (chance >= feature_rate))
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,10 @@ class _RowsStep:
 
     def own(self, weight: Tensor) -> Tensor:
         return self.x @ weight
+
+
+def _paths(data: Data) -> NeighborSampler:
+    return NeighborSampler(remove_self_loops(data.edge_index)[0], int(data.num_nodes), fanouts=[])
 
 
 def side_by_side(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:

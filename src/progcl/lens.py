@@ -54,7 +54,7 @@ class Lens:
     def table(self, data: Data) -> Hops:
         """What reaches the nodes in some hops."""
         assert self.directions is not None
-        return Hops(data, self.directions, self.config.encoder.hops, **self._batches())
+        return Hops(data, self.directions, self.config.encoder.hops, self.config.method.walk, **self._batches())
 
     def finished(self, learned: Tensor, graph: Seen, data: Data) -> Tensor:
         """What was learned of a graph, with its features beside it if that is wanted."""

@@ -101,6 +101,18 @@ class NeighborSampler:
             seeds, [partial(self._draw, fanout=f, key=k) for f, k in zip(self.fanouts, keys, strict=True)]
         )
 
+    def walk(self, nodes: Tensor, draws: Tensor) -> Tensor:
+        """Where walks from the nodes end that take a neighbour by each of their `draws` [nodes, steps], whole numbers.
+
+        A node without neighbours is not left.
+        """
+        for draw in draws.unbind(dim=1):
+            degree, start = self.degree[nodes], self.starts[nodes]
+            left = degree > 0
+            place = draw[left].remainder(degree[left]) + start[left]
+            nodes = nodes.masked_scatter(left, self.neighbors[place].long())
+        return nodes
+
     def neighborhood(self, nodes: Tensor) -> Batch:
         """Different nodes with all their neighbours, in one hop."""
         return self._reach(nodes, [self._all])

@@ -61,6 +61,7 @@ class MethodConfig:
         centrality: gca: what makes a node important
         drop_edges: share of edges dropped in view 1 and in view 2
         drop_features: share of feature columns dropped in view 1 and in view 2
+        walk: encoder hops: random steps from a node to the one that stands for it in a view
         add_edges: merit: random edges added to view 1, as a share of the graph's
         teleport: merit: α of the personalised PageRank whose strongest links are the edges of view 2
         strongest: merit: how many of them a node keeps
@@ -73,6 +74,7 @@ class MethodConfig:
     centrality: Literal["degree", "pagerank", "eigenvector"] = "degree"
     drop_edges: tuple[float, float] = (0.3, 0.4)
     drop_features: tuple[float, float] = (0.1, 0.2)
+    walk: int = 0
     add_edges: float = 0.1
     teleport: float = 0.05
     strongest: int = 32
@@ -84,6 +86,7 @@ class MethodConfig:
         in_range("method.add_edges", self.add_edges, 0, 1, "a share of the graph's edges")
         in_range("method.teleport", self.teleport, 0.001, 1, "MERIT uses 0.05")
         in_range("method.strongest", self.strongest, 1)
+        in_range("method.walk", self.walk, 0)
         in_range("method.momentum", self.momentum, 0, 1, "MERIT uses 0.8")
         in_range("method.balance", self.balance, 0, 1, "MERIT uses 0.5 to 0.7")
         for name in ("drop_edges", "drop_features"):
@@ -319,6 +322,9 @@ class Config:
         if self.encoder.name == "hops" and (self.method.name in ("gca", "merit") or any(self.method.drop_edges)):
             hint = 'set --method.name grace and --method.drop_edges "[0, 0]"'
             raise InputError("encoder `hops` follows all edges before training, once for both views", hint)
+        if self.encoder.name != "hops" and self.method.walk:
+            hint = "set --method.walk 0, or --encoder.name hops"
+            raise InputError("only with encoder `hops` do walks choose who stands for a node in a view", hint)
         if self.batch.size is None:
             return
         if self.method.name in ("gca", "merit"):

@@ -45,11 +45,12 @@ def _facts(config: Config, data: Data, result: dict[str, Any]) -> dict[str, str]
     nodes, edges, columns = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
     shape, batch = config.encoder, config.batch.size
     inner = f", up to {shape.hops[-1]} hops" if shape.name == "hops" else f", {shape.layers} layers"
+    away = f" from nodes {config.method.walk} steps away" if config.method.walk else ""
     how = f"batches of {batch:,}" if batch else "the whole graph in a step"
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items() if name != "scikit-learn")
     return {
         "graph": f"{nodes:,} nodes, {edges:,} edges, {columns:,} features",
-        "method": f"{config.method.name.upper()}: two views, feature drop {_pair(config.method.drop_features)}, "
+        "method": f"{config.method.name.upper()}: two views{away}, feature drop {_pair(config.method.drop_features)}, "
         f"edge drop {_pair(config.method.drop_edges)}",
         "encoder": f"{shape.name}{inner}, {shape.hidden} wide" + (", features beside it" * shape.with_features),
         "negatives": f"{config.miner.name}, from epoch {config.miner.start_epoch}",
