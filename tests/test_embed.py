@@ -16,7 +16,7 @@ from progcl import InputError, load_config
 from progcl.checkpoint import load_embeddings
 from progcl.cli import main
 from progcl.data import csbm
-from progcl.embed import NARROW, by_size, embed, plan, seconds_of, suited_to
+from progcl.embed import NARROW, WRITTEN, Hurry, by_size, embed, plan, seconds_of, suited_to
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
 
@@ -100,7 +100,7 @@ def test_settings_follow_the_width_of_the_features(files: Path) -> None:
         plans.append((config.method.walk, max(config.method.drop_features), config.train.lr))
         assert ("steps away" in Path(name, "report.html").read_text()) == (name == "narrow")
         assert ("steps away" in plan(config, DATA)) == (name == "narrow")
-    assert plans == [(2, 0.0, NARROW["train.lr"]), (0, 0.4, 5e-5), (0, 0.0, 0.5)]
+    assert plans == [(2, 0.0, NARROW["train.lr"]), (0, 0.4, 5e-5), (0, 0.4, 0.5)]
 
 
 def test_a_budget_plans_fewer_epochs(files: Path) -> None:
@@ -112,6 +112,36 @@ def test_a_budget_plans_fewer_epochs(files: Path) -> None:
     assert not Path("none").exists()
     resumed = embed("g.npz", Path("out"), resume=True, changes={"train.epochs": len(result.losses) + 1}, progress=False)
     assert len(resumed.losses) == len(result.losses) + 1
+
+
+def test_time_is_spared_for_what_follows_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    small, large = Hurry(end=150.0, written=1e6), Hurry(end=150.0, written=30 * WRITTEN)
+    assert (small.left(), small.training(), small.scoring()) == (50.0, 30.0, 40.0)
+    assert (large.training(), large.scoring()) == (20.0, 35.0)
+
+
+def test_without_time_left_there_is_no_score(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Hurry, "scoring", lambda self: 0.0)
+    result = embed("g.npz", Path("late"), budget=60, changes={"train.epochs": 2}, progress=True)
+    assert result.score is None
+    assert "no time was left to score" in capsys.readouterr().err
+    assert Path("late/report.html").exists()
+
+
+def test_a_run_that_was_stopped_while_it_read_keeps_nothing(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(config: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("progcl.embed.read", stop)
+    with pytest.raises(SystemExit, match="130"):
+        main(["embed", "g.csv", "--features", "x.csv", "-o", "early"])
+    assert "to go on" not in capsys.readouterr().err
+    assert not Path("early").exists()
 
 
 def test_a_stopped_run_says_how_to_go_on(

@@ -106,3 +106,10 @@ def test_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None
         with pytest.raises(SystemExit) as stopped:
             main(bad)
         assert stopped.value.code == 2
+
+
+def test_names_that_word2vec_could_not_tell_apart_are_refused(run: Path) -> None:
+    save_embeddings(run / "embeddings.npz", VECTORS[:3], ["a b", "a_b", "c"])
+    with pytest.raises(InputError, match="1 names are another node's"):
+        export(run, "word2vec")
+    assert list(run.glob("*.vec")) == []

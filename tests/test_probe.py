@@ -83,6 +83,10 @@ def test_a_score_speaks_for_itself() -> None:
     assert (score.mean, score.std, score.protocol) == (100.0, 0.0, "clean")
 
 
+def test_no_split_is_begun_when_the_time_is_over() -> None:
+    assert [len(probe(PERFECT, DATA, splits=4, seconds=limit).accuracies) for limit in (0.0, 60.0)] == [1, 4]
+
+
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="unknown protocol `clena`"):
         probe(PERFECT, DATA, "clena")

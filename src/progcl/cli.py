@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -159,6 +160,7 @@ def _embed_arguments(parser: ArgumentParser) -> None:
 
 
 def _embed(options: dict[str, Any]) -> None:
+    start = time.monotonic()
     out = _folder(options, options["file"])
     changes: dict[str, Any] = {
         f"{section}.{key}": value for section, part in given(options).items() for key, value in part.items()
@@ -173,13 +175,14 @@ def _embed(options: dict[str, Any]) -> None:
 
     if processes() > 1:
         raise InputError("`progcl embed` runs in one process", "`progcl train` runs its config.yaml in several")
-    budget = seconds_of(options["budget"]) if options.get("budget") else None
+    budget = seconds_of(options["budget"]) - (time.monotonic() - start) if options.get("budget") else None
     how: dict[str, Any] = {key: options[key] for key in ("features", "labels", "resume", "force") if key in options}
     try:
         result = embed(options["file"], out, budget=budget, changes=changes, **how)
     except KeyboardInterrupt:
-        again = shlex.join(["progcl", "embed", options["file"], "--out", str(out), "--resume"])
-        print(f"\nto go on: {again}", file=sys.stderr)
+        if (out / "config.yaml").exists():
+            again = shlex.join(["progcl", "embed", options["file"], "--out", str(out), "--resume"])
+            print(f"\nto go on: {again}", file=sys.stderr)
         raise
     if result.score:
         print(table(kept_scores(out) or {"this run": result.score}), file=sys.stderr)

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,9 +31,10 @@ STEPS, BATCH = 200, 512  # of training, and nodes of a step
 LONGEST = 10  # steps of an epoch: how often the loss is logged, and a run can be stopped
 FIRST = 0.25  # share of the epochs after which the mixture is fitted
 FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and bytes beside them
-TRAINING = 0.6  # share of a budget that is left for it; the rest is for scoring and the map
+SPARE, WRITTEN = 0.4, 60e6  # share of a budget to score, write and draw in; bytes written in a second, at least
 # For features so few that they are not reduced: none is dropped, nodes nearby are the views (narrow_settings.py)
 NARROW: dict[str, Any] = {"method.walk": 2, "method.drop_features": [0.0, 0.0], "train.lr": 2e-4}
+VIEWS = frozenset({"method.walk", "method.drop_features"})
 FEW, MAP = 3, 60.0  # splits of the scores, and seconds without which the map is the quick one, if there is a budget
 
 
@@ -65,14 +66,18 @@ def embed(
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
     resume = resume and (out / "config.yaml").exists()
     config, data = _settled(files, out, dict(changes or {}), resume, force)
-    left = None if budget is None else budget - (time.monotonic() - start)
-    if left is not None:
-        config = config if resume else within(config, data, left)
+    hurry = None if budget is None else Hurry(start + budget, _written(config, data))
+    if hurry:
+        config = config if resume else within(config, data, hurry.training())
         config = replace(config, probe=replace(config.probe, splits=min(FEW, config.probe.splits)))
     if progress:
         print("\n".join([*(f"note: {remark}" for remark in data.remarks), plan(config, data)]), file=sys.stderr)
-    seconds = None if left is None else TRAINING * left
-    result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds)
+    seconds, scoring = (hurry.training(), hurry.scoring()) if hurry else (None, None)
+    result = fit(
+        config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds, scoring=scoring
+    )
+    if progress and result.score is None and config.probe.protocol != "none":
+        print("note: no time was left to score the embedding", file=sys.stderr)
     if result.score and budget is None:
         scores = {label(config, result.mixture): result.score, **_untrained(config, data, progress)}
         keep_scores(scores, out)
@@ -80,9 +85,28 @@ def embed(
         write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
     if progress:
         print("drawing the map for report.html", file=sys.stderr)
-    hurry = budget is not None and budget - (time.monotonic() - start) < MAP
-    write_report(story_of(out, data), out / "report.html", quick=hurry)
+    write_report(story_of(out, data), out / "report.html", quick=hurry is not None and hurry.left() < MAP)
     return result
+
+
+class Hurry:
+    """How the time until `end` is shared out, of which a part is spared for what follows training."""
+
+    def __init__(self, end: float, written: float) -> None:
+        self.end = end
+        self.spared = max(SPARE * self.left(), written / WRITTEN)
+
+    def left(self) -> float:
+        """Seconds until the end."""
+        return self.end - time.monotonic()
+
+    def training(self) -> float:
+        """Seconds left to train."""
+        return self.left() - self.spared
+
+    def scoring(self) -> float:
+        """Seconds left to train and score: half of what is spared is for writing and drawing."""
+        return self.left() - self.spared / 2
 
 
 def _settled(
@@ -105,7 +129,8 @@ def _settled(
         changes.setdefault("miner.start_epoch", start_epoch(changes["train.epochs"]))
     asked = load_config("embed", {**changes, **files})
     data = read(asked)
-    config = load_config("embed", {**suited_to(data, asked.encoder), **_probing(data), **changes, **files})
+    suited = suited_to(data, asked.encoder, changes)
+    config = load_config("embed", {**suited, **_probing(data), **changes, **files})
     _need_room(out, config, data)
     return config, data
 
@@ -129,9 +154,9 @@ def read(config: Config) -> Data:
     return load(how.name, None, how.normalize, **how.options())
 
 
-def suited_to(data: Data, encoder: EncoderConfig) -> dict[str, Any]:
-    """Settings for a graph that this encoder is to read: by its size, and by the width of its features."""
-    narrow = encoder.name == "hops" and data.x.size(1) <= encoder.rank
+def suited_to(data: Data, encoder: EncoderConfig, given: Collection[str] = ()) -> dict[str, Any]:
+    """Settings for a graph that this encoder is to read: by its size and, where no views are given, its features."""
+    narrow = encoder.name == "hops" and data.x.size(1) <= encoder.rank and not VIEWS.intersection(given)
     return {**by_size(int(data.num_nodes)), **(NARROW if narrow else {})}
 
 
@@ -145,7 +170,7 @@ def by_size(nodes: int, steps: int = STEPS, batch: int = BATCH) -> dict[str, Any
         "batch.steps": None if whole else in_epoch,
         "train.epochs": epochs,
         "miner.start_epoch": start_epoch(epochs),
-        "train.checkpoint_every": max(1, epochs // 20),
+        "train.checkpoint_every": 10 if whole else 4,
     }
 
 
@@ -155,13 +180,13 @@ def start_epoch(epochs: int) -> int:
 
 
 def within(config: Config, data: Data, seconds: float) -> Config:
-    """As many epochs as the time suffices for, at most those of the configuration; two of them are tried out."""
+    """As many epochs as these seconds suffice for, at most those of the configuration; two of them are tried out."""
     trial = replace(config, batch=replace(config.batch, steps=min(3, config.batch.steps or 1)))
     *_, record = Training(trial, data).run(2)
     steps = (config.batch.steps or 1) / (trial.batch.steps or 1)
-    affordable = int(TRAINING * seconds / (record.seconds * steps))
+    affordable = int(seconds / (record.seconds * steps))
     if affordable < 1:
-        hint = f"an epoch takes about {record.seconds * steps:.1f} s: allow more, or leave --budget away"
+        hint = f"an epoch takes about {record.seconds * steps:.2g} s: allow more, or leave out --budget"
         raise InputError("the budget does not suffice for one epoch", hint)
     epochs = min(config.train.epochs, affordable)
     first = max(1, config.miner.start_epoch * epochs // config.train.epochs)
@@ -193,12 +218,17 @@ def seconds_of(text: str) -> float:
 def _need_room(out: Path, config: Config, data: Data) -> None:
     """Say before training if its result will not fit on the disk."""
     there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-    beside = config.encoder.rank * len(config.encoder.hops) if config.encoder.with_features else 0
-    needed = FILES * 4 * int(data.num_nodes) * (config.encoder.hidden + beside) + BASE
+    needed = _written(config, data)
     free = shutil.disk_usage(there).free
     if free < needed:
         message = f"about {needed / 1e6:,.0f} MB are needed, {free / 1e6:,.0f} MB are free on the disk of `{there}`"
         raise InputError(message, "choose another --out, or make room")
+
+
+def _written(config: Config, data: Data) -> float:
+    """About how many bytes a run writes."""
+    beside = config.encoder.rank * len(config.encoder.hops) if config.encoder.with_features else 0
+    return FILES * 4 * int(data.num_nodes) * (config.encoder.hidden + beside) + BASE
 
 
 def _probing(data: Data) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ProGCL in scikit-learn's manners: fit, transform, fit_transform, get_params, clone."""
+"""ProGCL in scikit-learn's style: fit, transform, fit_transform, get_params, clone."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.epochs is not None:
             asked |= {"train.epochs": self.epochs, "miner.start_epoch": start_epoch(self.epochs)}
         asked |= self.options or {}
-        return {**suited_to(data, load_config("embed", asked).encoder), **asked}
+        return {**suited_to(data, load_config("embed", asked).encoder, asked), **asked}
 
     def _graph(self, X: Any, reset: bool) -> Data:
         """Whatever a user has as a graph, with as many features as were there to fit."""

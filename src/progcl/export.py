@@ -104,11 +104,15 @@ def write_parquet(path: Path, vectors: Vectors, ids: list[str]) -> None:
 def _word2vec(path: Path, vectors: Vectors, ids: list[str]) -> None:
     """word2vec's text format, as gensim's `KeyedVectors.load_word2vec_format` reads it; it knows no spaces in names."""
 
+    names = ["_".join(name.split()) for name in ids]
+    if alike := len(names) - len(set(names)):
+        raise InputError(f"with `_` for spaces, {alike} names are another node's as well", "choose another --format")
+
     def write(part: Path) -> None:
         with part.open("w", encoding="utf-8") as file:
             print(*vectors.shape, file=file)
-            for name, row in zip(ids, vectors, strict=True):
-                file.write(" ".join(["_".join(name.split()), *_numbers(row)]) + "\n")
+            for name, row in zip(names, vectors, strict=True):
+                file.write(" ".join([name, *_numbers(row)]) + "\n")
 
     replace(path, write)
 

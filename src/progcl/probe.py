@@ -14,7 +14,9 @@ are chosen on a fifth of the nodes (`nodes="tuning"`) and reported on the `rest`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,8 +107,12 @@ def probe(
     seed: int = 0,
     nodes: str = "all",
     progress: bool = False,
+    seconds: float = math.inf,
 ) -> Score:
-    """Score embeddings [N, d] by how well a linear classifier reads the labels off them."""
+    """Score embeddings [N, d] by how well a linear classifier reads the labels off them.
+
+    After so many `seconds` no further split is begun.
+    """
     evaluate = pick(PROTOCOLS, protocol, "protocol")
     require_labels(data)
     if len(embeddings) != data.num_nodes:
@@ -115,11 +121,21 @@ def probe(
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     labels = labels_of(data)
     made = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)
+    made = _within(made, seconds)
     try:
         return Score(protocol, tuple(100 * right for right in evaluate(embeddings.cpu(), labels, made)))
     except ValueError as error:  # scikit-learn's word on too few nodes or classes
         hint = "a small graph? set --probe.protocol none"
         raise InputError(f"the labels of a split are too few to fit a classifier: {error}", hint) from None
+
+
+def _within(splits: Iterable[Split], seconds: float) -> Iterator[Split]:
+    """The first split, and others while the time lasts."""
+    end = time.monotonic() + seconds
+    for number, split in enumerate(splits):
+        if number and time.monotonic() >= end:
+            return
+        yield split
 
 
 def require_labels(data: Data) -> None:

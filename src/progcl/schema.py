@@ -86,7 +86,7 @@ class MethodConfig:
         in_range("method.add_edges", self.add_edges, 0, 1, "a share of the graph's edges")
         in_range("method.teleport", self.teleport, 0.001, 1, "MERIT uses 0.05")
         in_range("method.strongest", self.strongest, 1)
-        in_range("method.walk", self.walk, 0)
+        in_range("method.walk", self.walk, 0, hint="`progcl embed` uses 2 where features are few")
         in_range("method.momentum", self.momentum, 0, 1, "MERIT uses 0.8")
         in_range("method.balance", self.balance, 0, 1, "MERIT uses 0.5 to 0.7")
         for name in ("drop_edges", "drop_features"):

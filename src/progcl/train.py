@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import sys
 import time
@@ -71,6 +72,7 @@ def fit(
     progress: bool = False,
     on_epoch: Callable[[Record], object] | None = None,
     seconds: float | None = None,
+    scoring: float | None = None,
 ) -> Result:
     """Train, embed all nodes, probe.
 
@@ -90,6 +92,7 @@ def fit(
         progress: show a bar on stderr
         on_epoch: called with every epoch's record, in the first process
         seconds: stop after the epoch in which so much time has passed; the run can be resumed
+        scoring: seconds from the start after which no split of the probe is begun
     """
     if data is not None and config.data.name != FILE:
         data = checked(data)
@@ -117,7 +120,8 @@ def fit(
             on_epoch(record)
         if seconds is not None and workers.from_leader(lambda: time.monotonic() - start) >= seconds:
             break
-    return _finish(training, config, folder, progress)
+    left = None if scoring is None else scoring - (time.monotonic() - start)
+    return _finish(training, config, folder, progress, left)
 
 
 def _epochs(training: Training, config: Config, progress: bool) -> Iterator[Record]:
@@ -198,8 +202,11 @@ def _line(record: Record) -> str:
     return json.dumps({key: value for key, value in asdict(record).items() if value is not None}) + "\n"
 
 
-def _finish(training: Training, config: Config, folder: Path | None, progress: bool) -> Result:
-    """Embed, probe, and write what the run gives."""
+def _finish(
+    training: Training, config: Config, folder: Path | None, progress: bool, left: float | None = None
+) -> Result:
+    """Embed, probe, and write what the run gives; begin nothing to probe when the seconds `left` have passed."""
+    end = time.perf_counter() + (math.inf if left is None else left)
     if folder:
         checkpoint.save(folder / "checkpoint.safetensors", training.state())
     embeddings = training.embed() if training.workers.leads else torch.empty(0, config.encoder.hidden)
@@ -207,8 +214,8 @@ def _finish(training: Training, config: Config, folder: Path | None, progress: b
         checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), training.data.get("ids"))
     start = time.perf_counter()
     score = None
-    if config.probe.protocol != "none" and training.workers.leads:
-        score = probe(embeddings, training.data, **config.probe.options(), progress=progress)
+    if config.probe.protocol != "none" and training.workers.leads and start < end:
+        score = probe(embeddings, training.data, **config.probe.options(), progress=progress, seconds=end - start)
     seconds = {
         "train": training.seconds,
         "probe": time.perf_counter() - start,
