@@ -75,12 +75,14 @@ def numbered_graph(edges: Array, x: Any = None, y: Any = None, ids: Any = None, 
         raise InputError(f"edges need to be [2, E] (got {list(edges.shape)})", "a row of sources, a row of targets")
     if edges.dtype.kind not in "iu":
         raise InputError(f"edges need whole numbers (got {edges.dtype})", "they name rows of the features, from 0")
-    lengths = [nodes, *(part.shape[0] for part in (x, ids, y) if part is not None and part.ndim)]
-    known = next((length for length in lengths if length is not None), int(edges.max()) + 1 if edges.size else 0)
+    parts = {"rows of features": x, "names": ids, "labels": y}
+    lengths = {what: part.shape[0] for what, part in parts.items() if part is not None and part.ndim}
+    lengths = lengths if nodes is None else {"nodes": nodes}
+    what, known = next(iter(lengths.items()), ("nodes", int(edges.max()) + 1 if edges.size else 0))
     if edges.size and edges.min() < 0:
         raise InputError(f"an edge names node {edges.min()}: numbers of nodes are not negative", "count from 0")
     if edges.size and edges.max() >= known:
-        hint = f"there are {known}, counted from 0"
+        hint = f"there are {known} {what}, counted from 0"
         raise InputError(f"an edge names node `{edges.max()}`, which does not exist", hint)
     names = _numbers(known) if ids is None else [str(name) for name in _decoded(np.asarray(ids)).reshape(-1).tolist()]
     if len(names) != known:
