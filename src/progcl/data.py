@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
@@ -193,6 +194,11 @@ def digits(neighbors: int = 10) -> Data:
     """Scikit-learn's 1,797 images of 8x8 pixels, each tied to its nearest neighbours in pixel space."""
     in_range("data.neighbors", neighbors, 1, 1796)
     images, labels = load_digits(return_X_y=True)
+    return image_graph(images, labels, neighbors)
+
+
+def image_graph(images: NDArray[np.float64], labels: NDArray[np.int64], neighbors: int) -> Data:
+    """Images with pixels from 0 to 16 as the rows of a graph, each tied to its nearest ones."""
     graph = kneighbors_graph(images, neighbors).tocoo()
     edges = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
     return Data(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import sys
@@ -34,7 +35,8 @@ FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and byt
 SPARE, WRITTEN = 0.4, 60e6  # share of a budget to score, write and draw in; bytes written in a second, at least
 # For features so few that they are not reduced: none is dropped, nodes nearby are the views (narrow_settings.py)
 NARROW: dict[str, Any] = {"method.walk": 2, "method.drop_features": [0.0, 0.0], "train.lr": 2e-4}
-VIEWS = frozenset({"method.walk", "method.drop_features"})
+VIEWS = {key for key in NARROW if key.startswith("method.")}
+KEPT_WHOLE, KEPT = 10, 4  # epochs between two checkpoints; those of large graphs are large
 FEW, MAP = 3, 60.0  # splits of the scores, and seconds without which the map is the quick one, if there is a budget
 
 
@@ -72,7 +74,7 @@ def embed(
         config = replace(config, probe=replace(config.probe, splits=min(FEW, config.probe.splits)))
     if progress:
         print("\n".join([*(f"note: {remark}" for remark in data.remarks), plan(config, data)]), file=sys.stderr)
-    seconds, scoring = (hurry.training(), hurry.scoring()) if hurry else (None, None)
+    seconds, scoring = (hurry.training(), hurry.scoring()) if hurry else (None, math.inf)
     result = fit(
         config, out=out, data=data, resume=resume, force=force, progress=progress, seconds=seconds, scoring=scoring
     )
@@ -170,7 +172,7 @@ def by_size(nodes: int, steps: int = STEPS, batch: int = BATCH) -> dict[str, Any
         "batch.steps": None if whole else in_epoch,
         "train.epochs": epochs,
         "miner.start_epoch": start_epoch(epochs),
-        "train.checkpoint_every": 10 if whole else 4,
+        "train.checkpoint_every": KEPT_WHOLE if whole else KEPT,
     }
 
 

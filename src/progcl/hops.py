@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -57,7 +58,12 @@ class Hops(Batches["Rows"]):
         self.rows = side_by_side(reduced(data.x, directions), data, hops)
         self.columns = self.rows.size(1)
         self.walk = walk
-        self.paths = _paths(data) if walk else None
+        self.edge_index = data.edge_index
+
+    @cached_property
+    def paths(self) -> NeighborSampler:
+        """For the walks of views; a table that is only embedded needs none."""
+        return NeighborSampler(remove_self_loops(self.edge_index)[0], self.nodes, fanouts=[])
 
     def draw(self, seeds: Tensor, own: Tensor, key: int) -> Rows:
         """The rows of a batch."""
@@ -90,7 +96,7 @@ class Rows:
         """
         total = len(self.nodes if self.seeds is None else self.seeds)
         own, nodes = portion(total, self.part), self.nodes
-        if self.table.paths is not None:
+        if self.table.walk:
             draws = torch.randint(2**62, (total, self.table.walk), generator=generator)
             nodes = self.table.paths.walk(nodes, draws[own])
         chance = torch.rand(total, self.table.columns, generator=generator)[own]
@@ -117,10 +123,6 @@ class _RowsStep:
 
     def own(self, weight: Tensor) -> Tensor:
         return self.x @ weight
-
-
-def _paths(data: Data) -> NeighborSampler:
-    return NeighborSampler(remove_self_loops(data.edge_index)[0], int(data.num_nodes), fanouts=[])
 
 
 def side_by_side(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:

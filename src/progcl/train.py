@@ -72,7 +72,7 @@ def fit(
     progress: bool = False,
     on_epoch: Callable[[Record], object] | None = None,
     seconds: float | None = None,
-    scoring: float | None = None,
+    scoring: float = math.inf,
 ) -> Result:
     """Train, embed all nodes, probe.
 
@@ -120,8 +120,7 @@ def fit(
             on_epoch(record)
         if seconds is not None and workers.from_leader(lambda: time.monotonic() - start) >= seconds:
             break
-    left = None if scoring is None else scoring - (time.monotonic() - start)
-    return _finish(training, config, folder, progress, left)
+    return _finish(training, config, folder, progress, start + scoring)
 
 
 def _epochs(training: Training, config: Config, progress: bool) -> Iterator[Record]:
@@ -202,20 +201,17 @@ def _line(record: Record) -> str:
     return json.dumps({key: value for key, value in asdict(record).items() if value is not None}) + "\n"
 
 
-def _finish(
-    training: Training, config: Config, folder: Path | None, progress: bool, left: float | None = None
-) -> Result:
-    """Embed, probe, and write what the run gives; begin nothing to probe when the seconds `left` have passed."""
-    end = time.perf_counter() + (math.inf if left is None else left)
+def _finish(training: Training, config: Config, folder: Path | None, progress: bool, end: float) -> Result:
+    """Embed, probe, and write what the run gives; no split of the probe is begun after the `end`."""
     if folder:
         checkpoint.save(folder / "checkpoint.safetensors", training.state())
     embeddings = training.embed() if training.workers.leads else torch.empty(0, config.encoder.hidden)
     if folder:
         checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), training.data.get("ids"))
-    start = time.perf_counter()
+    start, left = time.perf_counter(), end - time.monotonic()
     score = None
-    if config.probe.protocol != "none" and training.workers.leads and start < end:
-        score = probe(embeddings, training.data, **config.probe.options(), progress=progress, seconds=end - start)
+    if config.probe.protocol != "none" and training.workers.leads and left > 0:
+        score = probe(embeddings, training.data, **config.probe.options(), progress=progress, seconds=left)
     seconds = {
         "train": training.seconds,
         "probe": time.perf_counter() - start,
