@@ -19,8 +19,10 @@ from ledger import add, entries
 from tqdm import tqdm
 
 from progcl import fit, load_config
-from progcl.data import digits
-from progcl.probe import Split, choose_nodes, clean, labels_of
+from progcl.data.labels import labels_of
+from progcl.data.splits import Split, select_nodes
+from progcl.data.synthetic import digits
+from progcl.evaluation.probe import clean
 
 LEDGER = Path(__file__).parents[1] / "results" / "digits-settings.jsonl"
 TRIED = 48
@@ -60,7 +62,7 @@ def tried(point: dict[str, Any]) -> dict[str, Any]:
     fixed = {"probe.protocol": "none", "probe.compare": False, "encoder.projection": point["encoder.hidden"]}
     result = fit(load_config("digits", {**point, **fixed}))
     labels = labels_of(digits())
-    nodes = choose_nodes(len(labels), "tuning")
+    nodes = select_nodes(len(labels), "tuning")
     orders = [np.random.default_rng([0, index]).permutation(nodes) for index in range(SPLITS)]
     ends = LEARNED, LEARNED + VALIDATED
     splits = [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]

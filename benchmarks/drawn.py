@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from scipy.ndimage import gaussian_filter, map_coordinates
 from torch_geometric.data import Data
 
-from progcl.data import image_graph
+from progcl.data.synthetic import image_graph
 
 Pixels = NDArray[np.float64]
 FONTS = sorted(

@@ -20,11 +20,13 @@ from torch_geometric.data import Data
 from tqdm import tqdm
 
 from progcl import load_config
-from progcl.data import load, normalized, roots
+from progcl.data.datasets import load_dataset, own_graph, roots
+from progcl.data.labels import labels_of
+from progcl.data.prepare import normalized
+from progcl.data.splits import Split, select_nodes
 from progcl.embed import NARROW, STEPS, by_size
-from progcl.intake import own_graph
-from progcl.probe import Split, choose_nodes, clean, labels_of
-from progcl.training import Training, mixture_facts
+from progcl.evaluation.probe import clean
+from progcl.training.trainer import Trainer, mixture_facts
 
 LEDGER = Path(__file__).parents[1] / "results" / "embed-settings.jsonl"
 LEARNED, VALIDATED, SPLITS = 0.4, 0.1, 20  # shares of the fifth
@@ -38,7 +40,10 @@ CHOICES: dict[str, list[Any]] = {
 def graphs() -> dict[str, Data]:
     """The four graphs; Cora is read from a file, for PyG's reader wants the original ones."""
     cora = next(place / "cora" / "cora.npz" for place in roots() if (place / "cora" / "cora.npz").exists())
-    return {"cora": normalized(own_graph(str(cora))), **{name: load(name) for name in ("photo", "facebook", "digits")}}
+    return {
+        "cora": normalized(own_graph(str(cora))),
+        **{name: load_dataset(name) for name in ("photo", "facebook", "digits")},
+    }
 
 
 def main() -> None:
@@ -70,11 +75,11 @@ def score(point: dict[str, Any], data: Data) -> tuple[float, bool]:
     return round(mean, 3), mixture is not None and not mixture["degenerate"]
 
 
-def trained(point: dict[str, Any], data: Data) -> Training:
+def trained(point: dict[str, Any], data: Data) -> Trainer:
     """A run with these settings."""
     size = by_size(int(data.num_nodes), point["steps"])
     plain = {name: value for name, value in point.items() if name != "steps"}
-    training = Training(load_config("embed", {**size, **plain, "probe.protocol": "none"}), data)
+    training = Trainer(load_config("embed", {**size, **plain, "probe.protocol": "none"}), data)
     if point["steps"]:
         list(training.run(training.config.train.epochs))
     return training
@@ -82,7 +87,7 @@ def trained(point: dict[str, Any], data: Data) -> Training:
 
 def tuning_splits(data: Data) -> list[Split]:
     """Of the nodes that settings are chosen on."""
-    nodes = choose_nodes(int(data.num_nodes), "tuning")
+    nodes = select_nodes(int(data.num_nodes), "tuning")
     ends = int(LEARNED * len(nodes)), int((LEARNED + VALIDATED) * len(nodes))
     orders = [np.random.default_rng([0, index]).permutation(nodes) for index in range(SPLITS)]
     return [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]

@@ -22,11 +22,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl import load_config
+from progcl.config.schema import Config
 from progcl.embed import suited_to
+from progcl.evaluation.probe import linear_probe
 from progcl.methods.features import hop_features, propagated, raw
-from progcl.probe import probe
-from progcl.schema import Config
-from progcl.training import Training
+from progcl.training.trainer import Trainer
 
 LEDGER = Path(__file__).parents[1] / "results" / "embed.jsonl"
 SEEDS = (0, 1, 2)
@@ -71,14 +71,14 @@ def run(name: str, row: str, seed: int) -> dict[str, Any]:
         vectors, seconds = WITHOUT_SEED[row](data), 0.0
     else:
         vectors, seconds = trained(data, row, seed)
-    score = probe(vectors, data, "clean", nodes="rest")
+    score = linear_probe(vectors, data, "clean", nodes="rest")
     facts = {"graph": name, "row": row, "seed": seed, "seconds": round(seconds, 1)}
     return {**facts, "mean": score.mean, "accuracies": score.accuracies}
 
 
 def trained(data: Data, row: str, seed: int) -> tuple[Tensor, float]:
     """Embeddings, and the seconds of training."""
-    training = Training(settings(row, data, seed), data)
+    training = Trainer(settings(row, data, seed), data)
     if row != "untrained encoder":
         list(training.run(training.config.train.epochs))
     return training.embed(), training.seconds

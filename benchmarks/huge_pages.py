@@ -2,7 +2,7 @@
 
     python benchmarks/huge_pages.py
 
-Writes benchmarks/results/huge-pages.json: seconds of the first epoch, of epoch E, and
+Writes results/bench/huge-pages.json: seconds of the first epoch, of epoch E, and
 medians before and after it.
 """
 

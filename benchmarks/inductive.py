@@ -23,14 +23,15 @@ from ledger import entries, run_each, table
 from tqdm import tqdm
 
 from progcl import fit
-from progcl.batches import BatchView, Sampled
-from progcl.config import load_config, to_dict
-from progcl.data import held_out, load
-from progcl.encoders import glorot
+from progcl.config.load import load_config, to_dict
+from progcl.data.datasets import load_data
+from progcl.data.splits import held_out
+from progcl.evaluation.probe import linear_probe
+from progcl.graph.sampled import SampledGraph, SampledView
 from progcl.methods.features import propagated, raw
 from progcl.miners import PROPOSED
-from progcl.probe import probe
-from progcl.training import Training
+from progcl.nn.heads import glorot
+from progcl.training.trainer import Trainer
 
 LEDGER = Path(__file__).parents[1] / "results" / "inductive.jsonl"
 DATA = ("facebook", "physics")
@@ -68,12 +69,12 @@ def run(name: str, row: str, seed: int) -> dict[str, Any]:
         assert result.score is not None
         score, mixture = result.score.mean, result.mixture
     elif row == "supervised":
-        score = supervised(Training(config, loaded(config)))
+        score = supervised(Trainer(config, loaded(config)))
     else:
         data = loaded(config)
         training_free = {"raw": raw, "propagated": propagated}
-        embeddings = training_free[row](data) if row in training_free else Training(config, data).embed()
-        score = probe(embeddings, data, **config.probe.options()).mean
+        embeddings = training_free[row](data) if row in training_free else Trainer(config, data).embed()
+        score = linear_probe(embeddings, data, **config.probe.options()).mean
     return {
         "data": name,
         "row": row,
@@ -88,10 +89,10 @@ def run(name: str, row: str, seed: int) -> dict[str, Any]:
 
 def loaded(config: Any) -> Any:
     """The configured graph."""
-    return load(config.data.name, None, config.data.normalize, **config.data.options())
+    return load_data(config.data)
 
 
-def supervised(training: Training) -> float:
+def supervised(training: Trainer) -> float:
     """Test micro-F1 in percent of the encoder with a linear layer, at the epoch that is best on validation nodes."""
     data, config = training.data, training.config
     encoder, graph = training.method.encoder, training.graph
@@ -100,12 +101,12 @@ def supervised(training: Training) -> float:
     optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
     _, validation, test = held_out(data)
     whole = training.lens.graph(training.data)
-    assert isinstance(graph, Sampled)
-    assert isinstance(whole, Sampled)
+    assert isinstance(graph, SampledGraph)
+    assert isinstance(whole, SampledGraph)
     best = (-1.0, 0.0)
     for epoch in tqdm(range(1, config.train.epochs + 1), desc="supervised"):
-        for part in graph.parts(epoch):
-            loss = torch.nn.functional.cross_entropy(head(encoder(BatchView(part))), data.y[part.seeds])
+        for part in graph.batches(epoch):
+            loss = torch.nn.functional.cross_entropy(head(encoder(SampledView(part))), data.y[part.seeds])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

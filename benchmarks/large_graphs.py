@@ -3,7 +3,7 @@
     python benchmarks/large_graphs.py [FOLDER]     the folder takes the mapped features, 1.1 GB
 
 Random graphs (csbm) with features in a mapped file; preset `reddit-fast`'s encoder, batches and fan-outs. Writes
-benchmarks/results/large_graphs.json.
+results/bench/large_graphs.json.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from progcl.benchmarks.measure import table, write
-from progcl.config import load_config
-from progcl.data import load
-from progcl.training import Training
+from progcl.bench.measure import table, write
+from progcl.config.load import load_config
+from progcl.data.datasets import load_dataset
+from progcl.training.trainer import Trainer
 
 RESULTS = Path(__file__).parent / "results"
 SHAPE = {"data.inductive": False, "data.normalize": True, "probe.nodes": "all", "miner.start_epoch": 2}
@@ -67,10 +67,10 @@ def measured(name: str, folder: Path) -> dict[str, float]:
     features = folder / f"{name.replace(' ', '-')}.npy"
     own = {"data.name": "csbm", "data.mapped": str(features), "probe.protocol": "none"}
     config = load_config("reddit-fast", {**SHAPE, **own, **GRAPHS[name]})
-    load("csbm", normalize=False, **config.data.options())  # writes the features
+    load_dataset("csbm", normalize=False, **config.data.options())  # writes the features
     start = time.perf_counter()
-    data = load("csbm", normalize=config.data.normalize, **config.data.options())
-    training = Training(config, data, progress=True)
+    data = load_dataset("csbm", normalize=config.data.normalize, **config.data.options())
+    training = Trainer(config, data, progress=True)
     loaded = time.perf_counter() - start
     records = list(training.run(config.train.epochs))
     start = time.perf_counter()

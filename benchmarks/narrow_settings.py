@@ -17,11 +17,13 @@ import numpy as np
 from drawn import drawn_digits
 from embed_settings import graphs, trained, tuning_splits
 from ledger import add, entries
+from progcl.data.structural_features import structural_features
 from torch_geometric.data import Data
 from tqdm import tqdm
 
-from progcl.intake import structure
-from progcl.probe import Split, clean, labels_of, make_splits
+from progcl.data.labels import labels_of
+from progcl.data.splits import Split, make_splits
+from progcl.evaluation.probe import clean
 
 LEDGER = Path(__file__).parents[1] / "results" / "narrow-settings.jsonl"
 DRAWN, SPLITS = 3, 10
@@ -56,7 +58,7 @@ def chosen_on() -> dict[str, tuple[Data, list[Split]]]:
     """Graphs with few features, and the splits to score on."""
     found = graphs()
     digits, cora = found["digits"], found["cora"]
-    bare = Data(x=structure(cora.edge_index, int(cora.num_nodes)), edge_index=cora.edge_index, y=cora.y)
+    bare = Data(x=structural_features(cora.edge_index, int(cora.num_nodes)), edge_index=cora.edge_index, y=cora.y)
     drawn = {f"drawn {seed}": drawn_digits(seed) for seed in range(DRAWN)}
     return {
         **{name: (graph, make_splits(graph, SPLITS)) for name, graph in drawn.items()},

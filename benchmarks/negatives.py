@@ -22,11 +22,11 @@ from ledger import entries, run_each
 from tqdm import tqdm
 
 from progcl import fit
-from progcl.config import load_config, to_dict
-from progcl.data import load
+from progcl.config.load import load_config, to_dict
+from progcl.data.datasets import load_dataset
 from progcl.methods import METHODS
 from progcl.miners import MINERS
-from progcl.training import Training
+from progcl.training.trainer import Trainer
 
 LEDGER = Path(__file__).parents[1] / "results" / "negatives.jsonl"
 SECONDS = LEDGER.with_name("negatives-seconds.json")
@@ -52,12 +52,12 @@ def main() -> None:
 
 def timed() -> dict[str, float]:
     """Median seconds of an epoch after E, every pair of method and miner taking turns."""
-    data = load("photo")
+    data = load_dataset("photo")
     runs = {}
     for method in METHODS:
         for miner in MINERS:
             changes = {**SMALL, "method.name": method, "miner.name": miner, "miner.start_epoch": 2}
-            runs[f"{method}, {miner}"] = Training(load_config("photo", changes), data).run(ROUNDS + 2)
+            runs[f"{method}, {miner}"] = Trainer(load_config("photo", changes), data).run(ROUNDS + 2)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in tqdm(range(ROUNDS + 2), unit="round"):
         for name, epochs in runs.items():

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 benchmarks/processes.py [NODES]
 
 34,493 nodes of 128 dimensions, Coauthor-Physics's number, if not told otherwise. Takes some minutes, and writes
-benchmarks/results/processes.json.
+results/bench/processes.json.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from progcl import InfoNCE, ProGCLWeight
-from progcl.benchmarks.measure import table, write
-from progcl.contrast import Miner
+from progcl.bench.measure import table, write
 from progcl.distributed import connect
+from progcl.losses.tiles import Shard
+from progcl.miners.base import Miner
 from progcl.testing import toy_views
-from progcl.tiles import Split
 
 RESULTS = Path(__file__).parent / "results"
 REPEATS, WIDTH = 2, 128
@@ -35,7 +35,7 @@ def main() -> None:
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 34_493
     views = toy_views(nodes, WIDTH, seed=0, dtype=torch.float32)
     results = {}
-    with tqdm(total=2 * REPEATS, unit="round", disable=not workers.leads) as progress:
+    with tqdm(total=2 * REPEATS, unit="round", disable=not workers.is_main) as progress:
         for name, miner in {"none": Miner(), "progcl-weight, after E": ProGCLWeight(start_epoch=1, samples=10)}.items():
             criterion = InfoNCE(0.4, miner)
             criterion.set_epoch(1)
@@ -44,17 +44,17 @@ def main() -> None:
             for _ in range(REPEATS):
                 for size, taken in seconds.items():
                     together = size > 1
-                    criterion.split = Split(workers.part, workers.sum) if together else Split()
+                    criterion.split = Shard(workers.part, workers.sum) if together else Shard()
                     dist.barrier()
                     start = time.perf_counter()
-                    if together or workers.leads:
+                    if together or workers.is_main:
                         torch.autograd.grad(criterion(*views), views)
                     dist.barrier()
                     taken.append(time.perf_counter() - start)
                 progress.update()
             alone, shared = (statistics.median(taken) for taken in seconds.values())
             results[name] = {"s alone": alone, "s shared": shared, "times as fast": alone / shared}
-    if workers.leads:
+    if workers.is_main:
         settings = {"nodes": nodes, "width": WIDTH, "processes": workers.size, "threads each": 1, "repeats": REPEATS}
         write(RESULTS, "processes", settings, results)
         head = [f"{nodes} nodes, {workers.size} processes", *next(iter(results.values()))]

@@ -19,11 +19,12 @@ from typing import Any
 from ledger import entries, run_each, table
 from tqdm import tqdm
 
-from progcl import checkpoint, fit, load_config
-from progcl.benchmarks.measure import by_turns, write
-from progcl.config import to_dict
-from progcl.data import load
-from progcl.training import Training
+from progcl import fit, load_config
+from progcl.bench.measure import by_turns, write
+from progcl.config.load import to_dict
+from progcl.data.datasets import load_data
+from progcl.training import checkpoint
+from progcl.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[1]
 LEDGER, RUNS = ROOT / "results" / "time-to-accuracy.jsonl", ROOT / "runs" / "time-to-accuracy"
@@ -68,8 +69,8 @@ def times() -> dict[str, float]:
     configs = {preset: load_config(preset) for preset in PRESETS}
     sides = {}
     for preset, config in configs.items():
-        data = load(config.data.name, None, config.data.normalize, **config.data.options())
-        fresh, finished = Training(config, data), Training(config, data)
+        data = load_data(config.data)
+        fresh, finished = Trainer(config, data), Trainer(config, data)
         finished.restore(checkpoint.load(place(preset, SEEDS[0]) / "checkpoint.safetensors"))
         for name, training in (("before", fresh), ("after", finished)):
             sides[f"{preset} {name}"] = partial(next, training.run(sys.maxsize))

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from progcl import InfoNCE, load_config
-from progcl.checkpoint import load as load_checkpoint
-from progcl.data import load
-from progcl.figures import draw_weights
+from progcl.data.datasets import load_data
 from progcl.miners import MINERS
-from progcl.training import make_miner
+from progcl.report.figures import draw_weights
+from progcl.training.checkpoint import load as load_checkpoint
+from progcl.training.trainer import make_miner
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
             losses[name] = InfoNCE(config.loss.tau, miner)
             losses[name].set_epoch(config.miner.start_epoch)
             miner.prepare(*views)
-    data = load(config.data.name, normalize=config.data.normalize, **config.data.options())
+    data = load_data(config.data)
     draw_weights(losses, (views[0], views[1]), data, path)
     print(path)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from progcl import Miner, fit, load_config
-from progcl.contrast import Block
+from progcl.miners.base import Block
 from progcl.testing import check_miner
 
 

@@ -9,8 +9,8 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import dropout_edge, mask_feature
 
 from progcl import InfoNCE, ProGCLWeight  # 1
-from progcl.data import csbm
-from progcl.probe import probe
+from progcl.data.synthetic import csbm
+from progcl.evaluation.probe import linear_probe
 
 EPOCHS = 60
 
@@ -37,7 +37,7 @@ def main() -> None:
     encoder = Encoder(data.x.size(1), 32)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=0.005)
     criterion = InfoNCE(tau=0.4, miner=ProGCLWeight(start_epoch=20))  # 2
-    untrained = probe(encoder(data.x, data.edge_index).detach(), data, splits=5)
+    untrained = linear_probe(encoder(data.x, data.edge_index).detach(), data, splits=5)
     for epoch in range(1, EPOCHS + 1):
         criterion.set_epoch(epoch)  # 3
         views = []
@@ -49,7 +49,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    trained = probe(encoder(data.x, data.edge_index).detach(), data, splits=5)
+    trained = linear_probe(encoder(data.x, data.edge_index).detach(), data, splits=5)
     print(f"loss {loss.item():.3f}; {criterion.miner}")
     print(f"accuracy untrained {untrained}, trained {trained}")
 

@@ -10,9 +10,9 @@ import torch
 from torch_geometric.nn import GraphSAGE
 
 from progcl import InfoNCE, ProGCLWeight
-from progcl.data import csbm
-from progcl.probe import probe
-from progcl.sampling import NeighborSampler
+from progcl.data.synthetic import csbm
+from progcl.evaluation.probe import linear_probe
+from progcl.graph.sampler import NeighborSampler
 
 EPOCHS = 6
 
@@ -43,7 +43,7 @@ def main(epochs: int = EPOCHS) -> None:
             losses.append(value.item())
         print(f"epoch {epoch}: loss {sum(losses) / len(losses):.4f}")
     with torch.no_grad():
-        print("accuracy:", probe(encoder(data.x, data.edge_index), data, splits=3))
+        print("accuracy:", linear_probe(encoder(data.x, data.edge_index), data, splits=3))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import dropout_edge, mask_feature
 
 from progcl import ProGCLWeight
-from progcl.data import csbm
+from progcl.data.synthetic import csbm
 from progcl.pygcl import MinedInfoNCE
 
 

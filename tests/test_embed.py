@@ -13,10 +13,10 @@ import torch
 from torch_geometric.data import Data
 
 from progcl import InputError, load_config
-from progcl.checkpoint import load_embeddings
-from progcl.cli import main
-from progcl.data import csbm
-from progcl.embed import NARROW, WRITTEN, Hurry, by_size, embed, plan, seconds_of, suited_to
+from progcl.cli.main import main
+from progcl.data.synthetic import csbm
+from progcl.embed import NARROW, WRITTEN, TimeBudget, by_size, embed, plan, seconds_of, suited_to
+from progcl.training.checkpoint import load_embeddings
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
 
@@ -116,7 +116,7 @@ def test_a_budget_plans_fewer_epochs(files: Path) -> None:
 
 def test_time_is_spared_for_what_follows_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
-    small, large = Hurry(end=150.0, written=1e6), Hurry(end=150.0, written=30 * WRITTEN)
+    small, large = TimeBudget(end=150.0, written=1e6), TimeBudget(end=150.0, written=30 * WRITTEN)
     assert (small.left(), small.training(), small.scoring()) == (50.0, 30.0, 40.0)
     assert (large.training(), large.scoring()) == (20.0, 35.0)
 
@@ -124,7 +124,7 @@ def test_time_is_spared_for_what_follows_training(monkeypatch: pytest.MonkeyPatc
 def test_without_time_left_there_is_no_score(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Hurry, "scoring", lambda self: 0.0)
+    monkeypatch.setattr(TimeBudget, "scoring", lambda self: 0.0)
     result = embed("g.npz", Path("late"), budget=60, changes={"train.epochs": 2}, progress=True)
     assert result.score is None
     assert "no time was left to score" in capsys.readouterr().err
@@ -147,7 +147,7 @@ def test_a_run_that_was_stopped_while_it_read_keeps_nothing(
 def test_a_stopped_run_says_how_to_go_on(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from progcl import train
+    from progcl import run as train
 
     keep = train._keep
 

@@ -8,9 +8,9 @@ import pyarrow.parquet
 import pytest
 
 from progcl import InputError
-from progcl.checkpoint import load_embeddings, save_embeddings
-from progcl.cli import main
+from progcl.cli.main import main
 from progcl.export import FORMATS, export, nearest
+from progcl.training.checkpoint import load_embeddings, save_embeddings
 
 VECTORS = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 
@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
-def test_neighbours_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbors_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("progcl.export.CHUNK", 7)
     unit = [row / np.linalg.norm(row) for row in VECTORS.astype(float)]
     expected = sorted(((float(unit[3] @ other), node) for node, other in enumerate(unit) if node != 3), reverse=True)

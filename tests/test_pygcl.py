@@ -4,8 +4,6 @@ PyGCL imports dgl, torch_scatter and torch_sparse, compiled packages that do not
 between nodes uses none of them, so that empty modules stand in for them here.
 """
 
-import sys
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +12,13 @@ import torch
 import torch_geometric.nn  # noqa: F401  before the stand-ins, which it would take for the packages
 
 from progcl import InfoNCE, InputError, Miner, ProGCLMix, ProGCLWeight
-from progcl.contrast import OneWay
-from progcl.miners import DCL, HCL, MoCHi, Ring
+from progcl.losses.infonce import OneWay
+from progcl.miners.debiased import DCL, HCL
+from progcl.miners.mochi import MoCHi
+from progcl.miners.ring import Ring
 from progcl.pygcl import MinedInfoNCE
 from progcl.testing import toy_views
+from support.pygcl import stand_in_for_compiled_packages
 
 N = 18
 MAKERS: list[Callable[[], Miner]] = [
@@ -30,19 +31,6 @@ MAKERS: list[Callable[[], Miner]] = [
     lambda: ProGCLMix(start_epoch=1, hardest=5, synthetic=7),
     lambda: ProGCLWeight(start_epoch=1, variant="released"),
 ]
-
-
-class StandIn(types.ModuleType):
-    """A module of which every name is there, and nothing is."""
-
-    def __getattr__(self, name: str) -> None:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-
-def stand_in_for_compiled_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("dgl", "torch_scatter", "torch_sparse"):
-        monkeypatch.setitem(sys.modules, name, StandIn(name))
 
 
 @pytest.fixture

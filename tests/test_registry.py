@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 
 from progcl import InputError, Miner, fit, load_config
-from progcl.cli import main
+from progcl.cli.main import main
 from progcl.errors import ProgclWarning
-from progcl.miners import DCL, MINERS
+from progcl.miners import MINERS
+from progcl.miners.debiased import DCL
 from progcl.registry import build, find, pick
-from progcl.training import make_miner
+from progcl.training.trainer import make_miner
 
 SMALL = {"data.nodes": 60, "train.epochs": 2, "encoder.hidden": 8, "probe.protocol": "none", "miner.start_epoch": 1}
 
@@ -49,7 +50,7 @@ def test_a_users_miner_with_options_of_its_own() -> None:
     with pytest.raises(InputError, match="`Heavier` has no option `facto`\n\nhint: did you mean `factor`"):
         fit(load_config("csbm", {**SMALL, **own, "miner.options": {"facto": 3.0}}))
     with pytest.raises(InputError, match="makes no Miner"):
-        fit(load_config("csbm", {**SMALL, "miner.name": "progcl.mixtures:BetaMixture"}))
+        fit(load_config("csbm", {**SMALL, "miner.name": "progcl.posteriors:BetaMixture"}))
 
 
 def test_a_users_miner_from_the_folder_where_the_command_runs(

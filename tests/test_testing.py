@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from progcl import InfoNCE, InputError, Miner
-from progcl.contrast import Block
-from progcl.miners import MINERS, ProGCLMix, ProGCLWeight, Ring
+from progcl.miners import MINERS
+from progcl.miners.base import Block
+from progcl.miners.progcl import ProGCLMix, ProGCLWeight
+from progcl.miners.ring import Ring
 from progcl.testing import check_miner, toy_views
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted")

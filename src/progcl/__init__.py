@@ -8,14 +8,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from progcl.config import load_config
-    from progcl.contrast import InfoNCE, Miner
+    from progcl.config import Config, load_config
     from progcl.errors import InputError
-    from progcl.estimator import ProGCL
-    from progcl.miners import DCL, HCL, MoCHi, ProGCLMix, ProGCLWeight, Ring
-    from progcl.mixtures import BetaMixture, GaussianMixture
-    from progcl.schema import Config
-    from progcl.train import fit
+    from progcl.losses import InfoNCE
+    from progcl.miners import DCL, HCL, Miner, MoCHi, ProGCLMix, ProGCLWeight, Ring
+    from progcl.posteriors import BetaMixture, GaussianMixture
+    from progcl.run import fit
+    from progcl.sklearn import ProGCL
 
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch asks at its first tensor: huge pages, where Linux has them
 __version__ = version("progcl")
@@ -38,20 +37,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BetaMixture": "mixtures",
-    "Config": "schema",
+    "BetaMixture": "posteriors",
+    "Config": "config",
     "DCL": "miners",
-    "GaussianMixture": "mixtures",
+    "GaussianMixture": "posteriors",
     "HCL": "miners",
-    "InfoNCE": "contrast",
+    "InfoNCE": "losses",
     "InputError": "errors",
-    "Miner": "contrast",
+    "Miner": "miners",
     "MoCHi": "miners",
-    "ProGCL": "estimator",
+    "ProGCL": "sklearn",
     "ProGCLMix": "miners",
     "ProGCLWeight": "miners",
     "Ring": "miners",
-    "fit": "train",
+    "fit": "run",
     "load_config": "config",
 }
 

@@ -1,5 +1,5 @@
 """python -m progcl."""
 
-from progcl.cli import main
+from progcl.cli.main import main
 
 main()

@@ -25,7 +25,7 @@ class Workers:
     size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process is the one that writes and prints."""
         return self.rank == 0
 
@@ -51,7 +51,7 @@ class Workers:
         rows: Tensor = _Gather.apply(own, total, self)  # type: ignore[no-untyped-call]
         return rows
 
-    def one_first(self, make: Callable[[], Value]) -> Value:
+    def local_main_first(self, make: Callable[[], Value]) -> Value:
         """What `make` gives, called in one process of every machine before the others: it may write files."""
         if self.size == 1:
             return make()
@@ -62,20 +62,20 @@ class Workers:
         dist.barrier()
         return make()
 
-    def from_leader(self, make: Callable[[], Value]) -> Value:
+    def broadcast(self, make: Callable[[], Value]) -> Value:
         """What `make` gives in the leading process, in every process."""
         if self.size == 1:
             return make()
-        answer: list[Any] = [make() if self.leads else None]
+        answer: list[Any] = [make() if self.is_main else None]
         dist.broadcast_object_list(answer)
         value: Value = answer[0]
         return value
 
 
-ALONE = Workers()
+SINGLE_PROCESS = Workers()
 
 
-def portion(total: int, part: tuple[int, int]) -> slice:
+def shard_slice(total: int, part: tuple[int, int]) -> slice:
     """Which of `total` rows belong to a part, and of how many parts."""
     number, parts = part
     return slice(total * number // parts, total * (number + 1) // parts)
@@ -89,7 +89,7 @@ def processes() -> int:
 def connect() -> Workers:
     """Join the processes that torchrun has started, if it has."""
     if processes() == 1:
-        return ALONE
+        return SINGLE_PROCESS
     if not dist.is_initialized():
         store, rank, size = next(iter(dist.rendezvous("env://", timeout=PATIENCE)))  # type: ignore[attr-defined]
         # torchrun's store outlives a restart, with the addresses of processes that are dead.
@@ -112,7 +112,7 @@ def restarts() -> int:
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor, total: int, workers: Workers) -> Tensor:
-        places = [portion(total, (rank, workers.size)) for rank in range(workers.size)]
+        places = [shard_slice(total, (rank, workers.size)) for rank in range(workers.size)]
         numbers = [place.stop - place.start for place in places]
         padded = torch.cat([own, own.new_zeros(max(numbers) - len(own), *own.shape[1:])])
         rows = [torch.empty_like(padded) for _ in places]

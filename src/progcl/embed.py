@@ -15,27 +15,34 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from progcl.compare import keep_scores, label
-from progcl.config import load_config
-from progcl.data import FILE, load
+from progcl.config.load import load_config
+from progcl.config.schema import Config, EncoderConfig
+from progcl.data.datasets import FILE, load_data
+from progcl.data.labels import too_few
 from progcl.errors import InputError
+from progcl.evaluation.probe import linear_probe
+from progcl.evaluation.scores import Score, label, save_scores
 from progcl.export import write_parquet
 from progcl.methods.features import hop_features, raw
-from progcl.probe import Score, probe, too_few
-from progcl.report import story_of
-from progcl.report import write as write_report
-from progcl.schema import Config, EncoderConfig
-from progcl.train import Result, fit
-from progcl.training import Training
+from progcl.report.page import write as write_report
+from progcl.report.story import story_of
+from progcl.run import Result, fit
+from progcl.training.trainer import Trainer
 
 STEPS, BATCH = 200, 512  # of training, and nodes of a step
 LONGEST = 10  # steps of an epoch: how often the loss is logged, and a run can be stopped
 FIRST = 0.25  # share of the epochs after which the mixture is fitted
 FILES, BASE = 6, 30e6  # embeddings' worth of numbers that a run writes, and bytes beside them
 SPARE, WRITTEN = 0.4, 60e6  # share of a budget to score, write and draw in; bytes written in a second, at least
+
+
 # For features so few that they are not reduced: none is dropped, nodes nearby are the views (narrow_settings.py)
 NARROW: dict[str, Any] = {"method.walk": 2, "method.drop_features": [0.0, 0.0], "train.lr": 2e-4}
+
+
 VIEWS = {key for key in NARROW if key.startswith("method.")}
+
+
 KEPT_WHOLE, KEPT = 10, 4  # epochs between two checkpoints; those of large graphs are large
 FEW, MAP = 3, 60.0  # splits of the scores, and seconds without which the map is the quick one, if there is a budget
 
@@ -57,7 +64,7 @@ def embed(
         graph: .npz, .csv, .tsv, .txt, .parquet, .safetensors, .pt or .graphml
         out: folder for embeddings.npz, embeddings.parquet (if pyarrow is there), report.html and the files of a run
         features: file with features, if `graph` has none
-        labels: file with classes, to colour the map and score the embedding; training never sees them
+        labels: file with classes, to color the map and score the embedding; training never sees them
         budget: seconds that all may take
         changes: of the chosen settings, by dotted key
         resume: go on from the checkpoint in `out`
@@ -68,7 +75,7 @@ def embed(
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
     resume = resume and (out / "config.yaml").exists()
     config, data = _settled(files, out, dict(changes or {}), resume, force)
-    hurry = None if budget is None else Hurry(start + budget, _written(config, data))
+    hurry = None if budget is None else TimeBudget(start + budget, _written(config, data))
     if hurry:
         config = config if resume else within(config, data, hurry.training())
         config = replace(config, probe=replace(config.probe, splits=min(FEW, config.probe.splits)))
@@ -82,7 +89,7 @@ def embed(
         print("note: no time was left to score the embedding", file=sys.stderr)
     if result.score and budget is None:
         scores = {label(config, result.mixture): result.score, **_untrained(config, data, progress)}
-        keep_scores(scores, out)
+        save_scores(scores, out)
     if find_spec("pyarrow"):
         write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
     if progress:
@@ -91,7 +98,7 @@ def embed(
     return result
 
 
-class Hurry:
+class TimeBudget:
     """How the time until `end` is shared out, of which a part is spared for what follows training."""
 
     def __init__(self, end: float, written: float) -> None:
@@ -144,7 +151,7 @@ def _untrained(config: Config, data: Data, progress: bool) -> dict[str, Score]:
         "raw features": raw(data),
         f"features of up to {hops[-1]} hops (no training)": hop_features(data, rank, hops),
     }
-    return {name: probe(x, data, **config.probe.options(), progress=progress) for name, x in given.items()}
+    return {name: linear_probe(x, data, **config.probe.options(), progress=progress) for name, x in given.items()}
 
 
 def read(config: Config) -> Data:
@@ -153,7 +160,7 @@ def read(config: Config) -> Data:
     if how.name != FILE or config.probe.compare:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
-    return load(how.name, None, how.normalize, **how.options())
+    return load_data(how)
 
 
 def suited_to(data: Data, encoder: EncoderConfig, given: Collection[str] = ()) -> dict[str, Any]:
@@ -184,7 +191,7 @@ def start_epoch(epochs: int) -> int:
 def within(config: Config, data: Data, seconds: float) -> Config:
     """As many epochs as these seconds suffice for, at most those of the configuration; two of them are tried out."""
     trial = replace(config, batch=replace(config.batch, steps=min(3, config.batch.steps or 1)))
-    *_, record = Training(trial, data).run(2)
+    *_, record = Trainer(trial, data).run(2)
     steps = (config.batch.steps or 1) / (trial.batch.steps or 1)
     affordable = int(seconds / (record.seconds * steps))
     if affordable < 1:

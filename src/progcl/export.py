@@ -1,4 +1,4 @@
-"""Embeddings of a finished run for other tools: nearest neighbours, and files in their formats."""
+"""Embeddings of a finished run for other tools: nearest neighbors, and files in their formats."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from progcl.checkpoint import Embeddings, load_embeddings, replace, save_embeddings
 from progcl.errors import InputError, in_range
 from progcl.registry import pick
+from progcl.training.checkpoint import Embeddings, load_embeddings, replace, save_embeddings
 
 Vectors = NDArray[np.float32]
+
+
 CHUNK = 2**14  # rows that are looked at together
 
 
@@ -137,6 +139,8 @@ def _numbers(row: Vectors) -> list[str]:
 
 
 PROJECTOR = {"vectors.tsv", "metadata.tsv", "projector_config.pbtxt"}
+
+
 FORMATS = {
     "npz": Format(".npz", save_embeddings),
     "parquet": Format(".parquet", write_parquet),

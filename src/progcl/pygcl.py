@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from progcl.contrast import Miner, OneWay
 from progcl.errors import InputError
+from progcl.losses.infonce import OneWay
+from progcl.miners.base import Miner
 
 
 class MinedInfoNCE(nn.Module):

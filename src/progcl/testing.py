@@ -9,11 +9,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from progcl.contrast import Block, InfoNCE, Miner, OneWay
 from progcl.errors import InputError
-from progcl.tiles import Split
+from progcl.losses.infonce import InfoNCE, OneWay
+from progcl.losses.tiles import Shard
+from progcl.miners.base import Block, Miner
 
 EPOCHS = (0, 10**6, 10**6 + 1)  # before, at and after whatever epoch a miner begins to work
+
+
 PARTS = 3
 
 
@@ -55,11 +58,11 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
 
 
 def toy_views(nodes: int, width: int, seed: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    """Two noisy looks at nodes around a few centres: similarities with two modes."""
+    """Two noisy looks at nodes around a few centers: similarities with two modes."""
     generator = torch.Generator().manual_seed(seed)
-    centres = torch.eye(width, dtype=torch.float64)[torch.arange(nodes) % min(3, width)]
+    centers = torch.eye(width, dtype=torch.float64)[torch.arange(nodes) % min(3, width)]
     noise = torch.randn(2, nodes, width, generator=generator, dtype=torch.float64) / width**0.5
-    first, second = (centres + 0.4 * noise).to(dtype)
+    first, second = (centers + 0.4 * noise).to(dtype)
     return first.requires_grad_(), second.requires_grad_()
 
 
@@ -137,7 +140,7 @@ def _split(make: Callable[[], Miner], nodes: int, width: int, tau: float) -> lis
     parts = []
     for part in range(PARTS):
         criterion = _late(make, nodes, width, tau)
-        criterion.split = Split((part, PARTS))
+        criterion.split = Shard((part, PARTS))
         parts.append(_step(criterion, nodes, width))
     return [torch.stack(each).sum(dim=0) for each in zip(*parts, strict=True)]
 

@@ -9,8 +9,9 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.graph import Graph, View, propagate, scaled_rows
-from progcl.hops import reduced, side_by_side, strongest_directions
+from progcl.graph.hop_table import reduced, stack_hops, svd_directions
+from progcl.graph.sparse import propagate, scaled_rows
+from progcl.graph.views import Graph, View
 
 
 def raw(data: Data) -> Tensor:
@@ -32,4 +33,4 @@ def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
 
 def hop_features(data: Data, rank: int = 256, hops: Sequence[int] = (0, 1, 2, 3)) -> Tensor:
     """[F, ÂF, Â²F, Â³F] or others side by side: what the encoder `hops` reads."""
-    return side_by_side(reduced(data.x, strongest_directions(data.x, rank)), data, hops)
+    return stack_hops(reduced(data.x, svd_directions(data.x, rank)), data, hops)

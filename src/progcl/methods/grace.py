@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from progcl.augment import adaptive_rates, edge_unimportance, feature_unimportance
-from progcl.batches import Neighborhoods
-from progcl.contrast import InfoNCE
-from progcl.distributed import ALONE, Workers
-from progcl.encoders import ENCODERS, MLP, Projector
-from progcl.lens import Part, Seen
-from progcl.schema import EncoderConfig, MethodConfig
+from progcl.config.schema import EncoderConfig, MethodConfig
+from progcl.distributed import SINGLE_PROCESS, Workers
+from progcl.graph.augmentations import adaptive_rates, edge_unimportance, feature_unimportance
+from progcl.graph.loader import Batch, GraphInput
+from progcl.graph.sampled import SampledBatch
+from progcl.losses.infonce import InfoNCE
+from progcl.nn.encoders import ENCODERS, MLP
+from progcl.nn.heads import Projector
 
 
 class MakeCriterion(Protocol):
@@ -26,7 +27,7 @@ class MakeCriterion(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class Context:
     """What a method is made of.
 
     Attributes:
@@ -48,7 +49,7 @@ class Parts:
     make_criterion: MakeCriterion
     generators: dict[str, torch.Generator]
     anchors: int | None = None
-    workers: Workers = ALONE
+    workers: Workers = SINGLE_PROCESS
     progress: bool = False
 
     def encoder(self) -> MLP:
@@ -68,7 +69,7 @@ class Parts:
 class Grace(nn.Module):
     """Two views with edges and features dropped at random, one encoder, one projector, one contrastive loss."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Context) -> None:
         super().__init__()
         self.parts = parts
         self.encoder = parts.encoder()
@@ -84,11 +85,11 @@ class Grace(nn.Module):
         """Pass the epoch on to the loss."""
         self.criterion.set_epoch(epoch)
 
-    def loss(self, part: Part) -> Tensor:
+    def loss(self, part: Batch) -> Tensor:
         """Draw two views, and contrast a batch, all nodes, or as many as the configuration says."""
         anchors, workers = self.parts.draw_anchors(), self.parts.workers
-        if anchors is not None and not self.criterion.miner.wants_all:
-            assert not isinstance(part, Neighborhoods), "a batch is contrasted as a whole"
+        if anchors is not None and not self.criterion.miner.needs_all_nodes:
+            assert not isinstance(part, SampledBatch), "a batch is contrasted as a whole"
             part, anchors = part.of(anchors, workers.part), None
         h1, h2 = (
             self.projector(self.encoder(part.view(*rates, self.parts.generators[name])))
@@ -100,9 +101,9 @@ class Grace(nn.Module):
         return loss
 
     def after_step(self) -> None:
-        """Nothing to do after an optimiser's step."""
+        """Nothing to do after an optimizer's step."""
 
-    def embed(self, graph: Seen, progress: bool = False) -> Tensor:
+    def embed(self, graph: GraphInput, progress: bool = False) -> Tensor:
         """Embeddings [N, hidden] of the whole graph, before the projector."""
         return graph.embed(self.encoder, progress)
 

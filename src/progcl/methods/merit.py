@@ -7,13 +7,13 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from progcl.augment import random_edges
-from progcl.contrast import InfoNCE, OneWay
-from progcl.diffusion import strongest_links
-from progcl.encoders import Head
-from progcl.graph import Graph, View
-from progcl.lens import Part, Seen
-from progcl.methods.grace import Parts
+from progcl.graph.augmentations import random_edges
+from progcl.graph.diffusion import top_ppr_edges
+from progcl.graph.loader import Batch, GraphInput
+from progcl.graph.views import Graph, View
+from progcl.losses.infonce import InfoNCE, OneWay
+from progcl.methods.grace import Context
+from progcl.nn.heads import Head
 
 
 class Merit(nn.Module):
@@ -23,10 +23,10 @@ class Merit(nn.Module):
 
     h being the online network's predictions, with negatives between and within the views, and t the target network's
     projections, without gradient, with negatives between the networks. The target's parameters are a moving average
-    of the online ones. View 1 has edges dropped and added, view 2 the strongest links of personalised PageRank.
+    of the online ones. View 1 has edges dropped and added, view 2 the strongest links of personalized PageRank.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Context) -> None:
         super().__init__()
         self.parts = parts
         config, init = parts.config, parts.generators["init"]
@@ -38,7 +38,7 @@ class Merit(nn.Module):
         self.criterion = parts.make_criterion(InfoNCE, "miner", config.mined != "networks")
         ways = (parts.make_criterion(OneWay, f"networks{number}", config.mined != "views") for number in (1, 2))
         self.between_networks = nn.ModuleList(ways)
-        self.links = strongest_links(parts.data, config.teleport, config.strongest, parts.progress)
+        self.links = top_ppr_edges(parts.data, config.teleport, config.strongest, parts.progress)
         self.diffused: Graph | None = None
 
     def set_epoch(self, epoch: int) -> None:
@@ -46,7 +46,7 @@ class Merit(nn.Module):
         for criterion in (self.criterion, *self.between_networks):
             criterion.set_epoch(epoch)
 
-    def loss(self, graph: Part) -> Tensor:
+    def loss(self, graph: Batch) -> Tensor:
         """Draw two views, and contrast them with each other and with the target network's."""
         assert isinstance(graph, Graph), "the links are those of the whole graph"
         seen = self.views(graph)
@@ -85,7 +85,7 @@ class Merit(nn.Module):
             old.lerp_(new, 1 - self.parts.config.momentum)
 
     @torch.no_grad()
-    def embed(self, graph: Seen, progress: bool = False) -> Tensor:
+    def embed(self, graph: GraphInput, progress: bool = False) -> Tensor:
         """Embeddings [N, hidden] of the whole graph: the online encoder's over its edges plus those over its links."""
         assert isinstance(graph, Graph), "the links are those of the whole graph"
         embeddings: Tensor = self.encoder(View(graph)) + self.encoder(View(self.diffusion(graph)))

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from progcl.contrast import Miner
+from progcl.miners.base import Block, Miner, Plan
 from progcl.miners.debiased import DCL, HCL
+from progcl.miners.frozen import FrozenPosterior
 from progcl.miners.mochi import MoCHi
-from progcl.miners.posterior import ProGCL
 from progcl.miners.progcl import ProGCLMix, ProGCLWeight
 from progcl.miners.ring import Ring
 
-__all__ = ["DCL", "HCL", "MINERS", "PROPOSED", "Miner", "MoCHi", "ProGCL", "ProGCLMix", "ProGCLWeight", "Ring"]
+__all__ = [
+    "DCL",
+    "HCL",
+    "MINERS",
+    "PROPOSED",
+    "Block",
+    "FrozenPosterior",
+    "Miner",
+    "MoCHi",
+    "Plan",
+    "ProGCLMix",
+    "ProGCLWeight",
+    "Ring",
+]
 
 MINERS: dict[str, Callable[..., Miner]] = {
     "none": Miner,

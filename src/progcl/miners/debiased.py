@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from progcl.contrast import Block, Miner
 from progcl.errors import in_range
+from progcl.miners.base import Block, Miner
 
 
 class DCL(Miner):

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from progcl.contrast import Miner
-from progcl.kernels import TINY
+from progcl.miners.base import Miner
 
 
 class Seeded(Miner):
@@ -71,3 +70,6 @@ class _PairCosines(torch.autograd.Function):
         starts[0] = 0
         weight = grads[0].flatten().repeat(2)[order]
         return embedding_bag(source[order], z, starts, mode="sum", per_sample_weights=weight), None, None
+
+
+TINY = 1e-12  # least squared length of a mixed vector

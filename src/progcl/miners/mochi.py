@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from progcl.contrast import Block
 from progcl.errors import in_range
-from progcl.kernels import TINY
-from progcl.miners.mixing import Seeded, draw_pairs, mixed_cosines
+from progcl.miners.base import Block
+from progcl.miners.mixing import TINY, Seeded, draw_pairs, mixed_cosines
 
 
 class MoCHi(Seeded):

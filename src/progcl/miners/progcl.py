@@ -7,15 +7,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from progcl.contrast import Block, blocks
 from progcl.errors import in_range
-from progcl.estimators import FitsAndPredicts
+from progcl.miners.base import Block, Plan, blocks
+from progcl.miners.frozen import FrozenPosterior
 from progcl.miners.mixing import blend, draw_pairs, mixed_cosines
-from progcl.miners.posterior import ProGCL
-from progcl.tiles import Plan
+from progcl.posteriors.base import PosteriorLike
 
 
-class ProGCLWeight(ProGCL):
+class ProGCLWeight(FrozenPosterior):
     """Weight each negative by how hard and how probably true it is (ProGCL-weight, Eq. 10-12).
 
     w(i,k) = p(true | s_ik)·s_ik / (1/(N-1) Σ_{j≠i} p(true | s_ij)·s_ij), for inter- and intra-view negatives.
@@ -46,7 +45,7 @@ class ProGCLWeight(ProGCL):
         return self.probability(self.frozen(rows, view, columns), view, rows, columns)
 
 
-class ProGCLMix(ProGCL):
+class ProGCLMix(FrozenPosterior):
     """Add negatives mixed from the hardest ones, leaning to the probably true (ProGCL-mix, Eq. 13-16).
 
     ũ_k = α_k v_p + (1-α_k) v_q with α_k = p_ip / (p_ip + p_iq), where p ≠ q are two of the N' inter-view
@@ -70,7 +69,7 @@ class ProGCLMix(ProGCL):
         synthetic: int = 1000,
         variant: Literal["paper", "released"] = "paper",
         true_component: Literal["mean", "weight"] = "mean",
-        estimator: str | FitsAndPredicts = "beta",
+        estimator: str | PosteriorLike = "beta",
         per_batch: bool = False,
         seed: int = 0,
     ) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from progcl.contrast import Block, Miner
 from progcl.errors import InputError, in_range
-from progcl.tiles import Plan, ring_limits
+from progcl.miners.base import Block, Miner, Plan
 
 
 class Ring(Miner):
@@ -57,3 +57,31 @@ class Ring(Miner):
     def plan(self) -> Plan:
         """The two quantiles."""
         return Plan(ring=self.quantiles)
+
+
+def ring_limits(sim: Tensor, count: int, low: float, high: float, scale: float = 1) -> tuple[Tensor, Tensor]:
+    """Between which values to keep all but ⌊low·count⌋ of the least and ⌊(1-high)·count⌋ of the most similar, [b] each.
+
+    Rows of `sim` [b, n] hold `count` negatives, `scale` times their cosines, and infinity elsewhere. A limit lies in
+    the middle of two neighbors, or, where these are equal, just outside: rounding does not decide who is kept, and
+    equals are kept.
+    """
+    left_out = int(low * count + 1e-9)
+    kept = max(left_out + 1, count - int((1 - high) * count + 1e-9))
+    slack = 16 * torch.finfo(sim.dtype).eps * scale
+    first = _between(sim, left_out) - slack if left_out else sim.new_full((len(sim),), -torch.inf)
+    last = _between(sim, kept) + slack if kept < count else sim.new_full((len(sim),), torch.inf)
+    return first, last
+
+
+def _between(values: Tensor, rank: int) -> Tensor:
+    """The middle between a row's values number rank - 1 and rank, counted from 0 upwards."""
+    if values.device.type == "cpu":  # by numpy's partition, several times as fast as a sort
+        ordered = torch.from_numpy(np.partition(values.detach().to(_numpy_type(values)).numpy(), rank, axis=1))
+    else:
+        ordered = values.sort(dim=1).values
+    return ((ordered[:, :rank].amax(dim=1) + ordered[:, rank]) / 2).to(values.dtype)
+
+
+def _numpy_type(values: Tensor) -> torch.dtype:
+    return torch.float64 if values.dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""Small charts as inline SVG: crisp text, colours that follow the page's theme, a few kilobytes each."""
+"""Small charts as inline SVG: crisp text, colors that follow the page's theme, a few kilobytes each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+
 WIDTH, HEIGHT = 420, 260
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 24, 40  # margins around what is drawn
 POINTS = 500  # of a curve; more cannot be told apart at this size
@@ -28,7 +30,7 @@ class Axis:
 class Chart:
     """A drawing area with its axes, filled by `stairs`, `line` and `mark`; `svg` gives the picture.
 
-    A tone is a CSS class of the page, which gives it the colour of the theme.
+    A tone is a CSS class of the page, which gives it the color of the theme.
 
     Args:
         alt: what those hear who cannot see the picture

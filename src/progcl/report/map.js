@@ -1,5 +1,5 @@
 (() => {
-  const COLOURS = 10, GROUPS = 40; // colours times shapes that can be told apart
+  const COLOURS = 10, GROUPS = 40; // colors times shapes that can be told apart
   const MARGIN = 28, REACH = 14;
   const data = JSON.parse(find("data").textContent);
   const numbers = (text, Kind) => new Kind(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
@@ -9,12 +9,12 @@
   const groupings = data.groupings.map((each) => ({ ...each, of: numbers(each.of, Uint16Array) }));
   const map = find("map"), tip = find("tip"), chosen = find("chosen"), legend = find("legend");
   const ink = map.getContext("2d");
-  let colouring = groupings[0], alone = null, picked = null, sprites = [];
+  let coloring = groupings[0], alone = null, picked = null, sprites = [];
   let view = { zoom: 1, x: 0, y: 0 }, planned = false;
 
-  // ---- groups: a colour and a shape each; what is too many falls into one ----
+  // ---- groups: a color and a shape each; what is too many falls into one ----
 
-  const groupOf = (node, by = colouring) => Math.min(by.of[node], GROUPS - 1);
+  const groupOf = (node, by = coloring) => Math.min(by.of[node], GROUPS - 1);
   const nameOf = (node, by) => by.names[by.of[node]];
 
   function groupsOf(by) {
@@ -71,7 +71,7 @@
 
   function makeSprites(size, ratio) {
     const edge = Math.ceil((1.3 * size + 1) * 2 * ratio);
-    sprites = groupsOf(colouring).map(({ group }) => {
+    sprites = groupsOf(coloring).map(({ group }) => {
       const sprite = make("canvas", { width: edge, height: edge });
       drawShape(sprite.getContext("2d"), group, edge / 2, size * ratio);
       return sprite;
@@ -153,7 +153,7 @@
 
   function showChosen() {
     if (picked === null) {
-      chosen.replaceChildren(make("p", {}, "Point at a dot to see its id. Find a node, or click one, to see its nearest neighbours."));
+      chosen.replaceChildren(make("p", {}, "Point at a dot to see its id. Find a node, or click one, to see its nearest neighbors."));
       return;
     }
     const kinds = groupings.map((by) => `${by.title} ${nameOf(picked, by)}`).join(" · ");
@@ -180,12 +180,12 @@
     redraw();
   }
 
-  // ---- legend and colours ----
+  // ---- legend and colors ----
 
   function showLegend() {
-    find("legend-title").textContent = colouring.title[0].toUpperCase() + colouring.title.slice(1);
+    find("legend-title").textContent = coloring.title[0].toUpperCase() + coloring.title.slice(1);
     legend.classList.toggle("picked", alone !== null);
-    legend.replaceChildren(...groupsOf(colouring).map(({ group, size, name }) => {
+    legend.replaceChildren(...groupsOf(coloring).map(({ group, size, name }) => {
       const button = make("button", { type: "button" }, swatch(group), make("span", {}, name), make("small", {}, size.toLocaleString("en")));
       button.setAttribute("aria-pressed", String(group === alone));
       button.addEventListener("click", () => {
@@ -205,13 +205,13 @@
   }
 
   for (const by of groupings) {
-    const choice = make("input", { type: "radio", name: "colours", value: by.title, checked: by === colouring });
+    const choice = make("input", { type: "radio", name: "colors", value: by.title, checked: by === coloring });
     choice.addEventListener("change", () => {
-      [colouring, alone] = [by, null];
+      [coloring, alone] = [by, null];
       showAll();
     });
-    find("colours").hidden = groupings.length < 2;
-    find("colours").append(make("label", {}, choice, make("span", {}, by.title)));
+    find("colors").hidden = groupings.length < 2;
+    find("colors").append(make("label", {}, choice, make("span", {}, by.title)));
   }
 
   // ---- pointing, moving, zooming ----
@@ -242,8 +242,8 @@
 
   function zoom(factor, x = map.clientWidth / 2, y = map.clientHeight / 2) {
     const next = Math.min(60, Math.max(1, view.zoom * factor)), by = next / view.zoom;
-    const centre = [x - map.clientWidth / 2, y - map.clientHeight / 2];
-    view = { zoom: next, x: centre[0] + by * (view.x - centre[0]), y: centre[1] + by * (view.y - centre[1]) };
+    const center = [x - map.clientWidth / 2, y - map.clientHeight / 2];
+    view = { zoom: next, x: center[0] + by * (view.x - center[0]), y: center[1] + by * (view.y - center[1]) };
     if (next === 1) view = { zoom: 1, x: 0, y: 0 };
     tip.hidden = true;
     redraw();

@@ -15,12 +15,16 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 Array = NDArray[np.float64]
+
+
 Indices = NDArray[np.int64]
+
+
 SHOWN = 20_000  # nodes; more dots hide each other, and the page stays below 3 MB
-FEW, SOME = 10, 2_500  # below FEW there are no neighbourhoods; up to SOME, scikit-learn's t-SNE takes some seconds
+FEW, SOME = 10, 2_500  # below FEW there are no neighborhoods; up to SOME, scikit-learn's t-SNE takes some seconds
 PERPLEXITY = 30
 STEPS = 250  # of each of the two phases of t-SNE
-NEAREST = 8  # neighbours that are kept of each node
+NEAREST = 8  # neighbors that are kept of each node
 ROWS = 512  # that are compared with all others together
 SAME = 1e-9  # rows that differ by no more than rounding
 
@@ -58,7 +62,7 @@ def make_map(
     if len(nodes) > shown:
         nodes = np.sort(np.random.default_rng(seed).choice(len(nodes), shown, replace=False))
     rows = unit_rows(embeddings[nodes])
-    near, cosines = neighbours(rows, 3 * PERPLEXITY)  # t-SNE looks at that many
+    near, cosines = neighbors(rows, 3 * PERPLEXITY)  # t-SNE looks at that many
     with threadpool_limits(1):
         clusters = cluster(rows, classes, seed)
         spots, method = (principal(rows, 2), "PCA") if quick else layout(rows, near, cosines, seed)
@@ -73,7 +77,7 @@ def unit_rows(embeddings: NDArray[np.float32]) -> Array:
     return unit
 
 
-def neighbours(rows: Array, number: int) -> tuple[Indices, Array]:
+def neighbors(rows: Array, number: int) -> tuple[Indices, Array]:
     """The nearest other rows by cosine, and the cosines, [n, min(number, n - 1)] each; of equal ones the first.
 
     Candidates are found in single precision and put in order in double: a third of the time.
@@ -128,12 +132,12 @@ def layout(rows: Array, near: Indices, cosines: Array, seed: int = 0) -> tuple[A
 
 def principal(rows: Array, number: int) -> Array:
     """The coordinates [n, number] along which rows differ most; zeros where there are fewer."""
-    centred = rows - rows.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
+    centered = rows - rows.mean(axis=0)
+    _, directions = np.linalg.eigh(centered.T @ centered)
     kept = directions[:, ::-1][:, :number]
     largest = np.abs(kept).argmax(axis=0)
     kept = kept * np.where(kept[largest, np.arange(kept.shape[1])] < 0, -1.0, 1.0)  # a sign is free: always the same
-    return np.pad(centred @ kept, ((0, 0), (0, number - kept.shape[1])))
+    return np.pad(centered @ kept, ((0, 0), (0, number - kept.shape[1])))
 
 
 def to_uint16(spots: Array) -> NDArray[np.uint16]:
@@ -156,7 +160,7 @@ def _open_tsne() -> Any:
 
 
 def _large_tsne(package: Any, start: Array, near: Indices, cosines: Array, seed: int) -> Array:
-    """t-SNE from neighbours that are known already: distances of unit rows follow from their cosines."""
+    """t-SNE from neighbors that are known already: distances of unit rows follow from their cosines."""
     distances = np.sqrt(2 - 2 * cosines)
     index = package.nearest_neighbors.PrecomputedNeighbors(near, distances)
     affinities = package.affinity.PerplexityBasedNN(perplexity=PERPLEXITY, knn_index=index, n_jobs=1)

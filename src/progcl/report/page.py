@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from progcl.checkpoint import replace
-from progcl.curves import Curves
 from progcl.errors import InputError
+from progcl.evaluation.scores import Score
 from progcl.export import nearest
-from progcl.probe import Score
 from progcl.report.charts import strip
 from progcl.report.maps import Map, make_map
+from progcl.report.mixture import MixturePlot
 from progcl.report.pictures import draw_chances, draw_loss, draw_similarities
+from progcl.training.checkpoint import replace
 
-EXAMPLES, NEIGHBOURS = 6, 5  # rows of the table of nearest neighbours, and neighbours in a row
-CLASSES = 40  # the page has colours and shapes for that many
+EXAMPLES, NEIGHBORS = 6, 5  # rows of the table of nearest neighbors, and neighbors in a row
+CLASSES = 40  # the page has colors and shapes for that many
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Story:
     warnings: list[str]
     losses: list[float]
     start_epoch: int | None
-    curves: Curves | None
+    curves: MixturePlot | None
     embeddings: NDArray[np.float32]
     ids: list[str]
     labels: list[str] | None
@@ -85,7 +85,7 @@ def page(story: Story, seed: int = 0, quick: bool = False) -> str:
         "summary": f'<div class="pair">{summary}</div>' if summary else "",
         "map_alt": f"Map of {len(chart.nodes):,} nodes; the search box above finds them by their ids",
         "map_note": _map_note(story, chart),
-        "neighbours": _neighbours(story, chart, seed),
+        "neighbors": _neighbors(story, chart, seed),
         "charts": _charts(story),
         "version": version("progcl"),
         "data": in_script(_data(story, chart, names)),
@@ -195,14 +195,14 @@ def _map_note(story: Story, chart: Map) -> str:
         "PCA": "Laid out by PCA: the two directions in which the embeddings differ most; nodes that differ otherwise "
         "may fall together.",
     }
-    sample = f"A random sample of {shown:,} of the {total:,} nodes; neighbours on the map are the nearest among these."
+    sample = f"A random sample of {shown:,} of the {total:,} nodes; neighbors on the map are the nearest among these."
     same = len(set(story.labels or [])) == int(chart.clusters.max()) + 1
     number = ", as many as there are classes" if same else ""
     clusters = f"Clusters were found by k-means in the embeddings{number}."
     return " ".join(["Each dot is a node.", how[chart.method], *([sample] if shown < total else []), clusters])
 
 
-def _neighbours(story: Story, chart: Map, seed: int) -> str:
+def _neighbors(story: Story, chart: Map, seed: int) -> str:
     """A table of a few nodes and those most similar to them among all nodes."""
     if len(story.ids) < 2:
         return ""
@@ -212,15 +212,15 @@ def _neighbours(story: Story, chart: Map, seed: int) -> str:
         node = int(chart.nodes[place])
         chips = "".join(
             f"<li>{_chip(story, node, other, cosine, place_of.get(other))}</li>"
-            for other, cosine in nearest(story.embeddings, node, NEIGHBOURS)
+            for other, cosine in nearest(story.embeddings, node, NEIGHBORS)
         )
         name = f'<button type="button" class="id" data-node="{place}">{escape(story.ids[node])}</button>'
         label = f'<td data-name="label">{escape(story.labels[node])}</td>' if story.labels else ""
         rows.append(f'<tr><th scope="row">{name}</th>{label}<td><ul class="chips">{chips}</ul></td></tr>')
     titles = ["node", *(["label"] if story.labels else []), "nearest, with their cosines"]
     note = "Drawn at random from the clusters. A cosine of 1 means the same direction, 0 nothing in common."
-    note += " Dashed: a neighbour with another label." if story.labels else ""
-    return _table("Nearest neighbours of a few nodes", titles, rows, note)
+    note += " Dashed: a neighbor with another label." if story.labels else ""
+    return _table("Nearest neighbors of a few nodes", titles, rows, note)
 
 
 def _table(title: str, titles: list[str], rows: list[str], note: str) -> str:
@@ -230,7 +230,7 @@ def _table(title: str, titles: list[str], rows: list[str], note: str) -> str:
 
 
 def _chip(story: Story, node: int, other: int, cosine: float, place: int | None) -> str:
-    """A neighbour; to be clicked if it is on the map."""
+    """A neighbor; to be clicked if it is on the map."""
     labels = story.labels
     kind = "chip differs" if labels and labels[node] != labels[other] else "chip"
     name, label = escape(story.ids[other]), f"<small>{escape(labels[other])}</small>" if labels else ""

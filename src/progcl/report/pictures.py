@@ -6,8 +6,8 @@ from html import escape
 
 import numpy as np
 
-from progcl.curves import Curves
 from progcl.report.charts import Axis, Chart, thinned
+from progcl.report.mixture import MixturePlot
 
 
 def draw_loss(losses: list[float], start_epoch: int | None = None) -> str:
@@ -30,7 +30,7 @@ def draw_loss(losses: list[float], start_epoch: int | None = None) -> str:
     return _figure("Loss", picture.svg(), note)
 
 
-def draw_similarities(curves: Curves) -> str:
+def draw_similarities(curves: MixturePlot) -> str:
     """Densities of negatives, the mixture over them, and p(true | s) on its own axis."""
     chance = None if curves.probability is None else Axis("p(true | s)", 0, 1)
     when = f" at epoch E = {curves.start_epoch}"
@@ -54,7 +54,7 @@ def draw_similarities(curves: Curves) -> str:
     return _figure("Similarities of negatives", picture.svg(), note, legend)
 
 
-def draw_chances(curves: Curves) -> str:
+def draw_chances(curves: MixturePlot) -> str:
     """How p(true) is spread over pairs; nothing, if that is not known."""
     if curves.chances is None:
         return ""
@@ -73,7 +73,7 @@ def _figure(title: str, picture: str, note: str, legend: dict[str, str] | None =
     return f'<figure class="card"><h3>{title}</h3>{listed}{picture}<figcaption>{note}</figcaption></figure>'
 
 
-def _top(curves: Curves) -> float:
+def _top(curves: MixturePlot) -> float:
     """High enough for all bars; a fitted curve may shoot up at its ends, where it is cut."""
     bars = max((float(values.max()) for values in curves.density.values()), default=0.0)
     finite = [values[np.isfinite(values)] for values in curves.fitted.values()]
@@ -82,5 +82,5 @@ def _top(curves: Curves) -> float:
 
 
 def _tone(name: str) -> str:
-    """False negatives and true ones keep their colours in all pictures."""
+    """False negatives and true ones keep their colors in all pictures."""
     return next((f"tone-{word}" for word in ("false", "true") if word in name), "tone-plain")

@@ -1,0 +1,1 @@
+"""The command line: `main` parses, calls and prints; one module a group of commands."""

@@ -1,0 +1,67 @@
+"""Accuracies over splits: kept beside a run, and shown as a table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from progcl.config.schema import Config
+from progcl.miners import PROPOSED
+from progcl.training.checkpoint import write_text
+
+
+@dataclass(frozen=True)
+class Score:
+    """Test accuracies in percent, one a split."""
+
+    protocol: str
+    accuracies: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean over the splits."""
+        return float(np.mean(self.accuracies))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over the splits."""
+        return float(np.std(self.accuracies))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.std:.2f}"
+
+
+def save_scores(scores: dict[str, Score], run: Path) -> None:
+    """Write a comparison beside its run."""
+    stored = {name: asdict(score) for name, score in scores.items()}
+    write_text(run / "comparison.json", json.dumps(stored, indent=2) + "\n")
+
+
+def load_scores(run: Path) -> dict[str, Score]:
+    """The comparison beside a run; empty without one."""
+    path = run / "comparison.json"
+    rows = json.loads(path.read_text()) if path.exists() else {}
+    return {name: Score(row["protocol"], tuple(row["accuracies"])) for name, row in rows.items()}
+
+
+def label(config: Config, mixture: dict[str, Any] | None) -> str:
+    """What a row of the table is called; a miner that found nothing to mine is not named for it."""
+    base, miner = config.method.name.upper(), config.miner.name
+    if miner == "none":
+        return f"{base}, no mining"
+    if miner in PROPOSED and (mixture is None or mixture["degenerate"]):
+        return f"{base} + {miner} (no mixture, so no mining)"
+    oracle = miner in PROPOSED and config.miner.estimator == "oracle"
+    return f"{base} + {miner}" + (" (oracle: trained with labels)" if oracle else "")
+
+
+def table(scores: dict[str, Score]) -> str:
+    """Aligned text, one row a method."""
+    first = next(iter(scores.values()))
+    width = max(map(len, scores))
+    head = f"accuracy, mean ± std of {len(first.accuracies)} splits, protocol `{first.protocol}`"
+    return "\n".join([head, *(f"  {name:<{width}}  {score}" for name, score in scores.items())])

@@ -1,0 +1,1 @@
+"""What an encoder reads: sparse products, views, sampled batches, hop tables."""

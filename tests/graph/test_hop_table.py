@@ -1,0 +1,157 @@
+"""The table of hops against its definition, and training on it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import normalize
+from torch_geometric.data import Data
+from torch_geometric.nn import SGConv
+
+from progcl import InputError, fit, load_config
+from progcl.data.synthetic import csbm
+from progcl.graph.hop_table import WIDE, HopTable, reduced, stack_hops, svd_directions
+from progcl.training.trainer import Trainer
+
+DATA = csbm(nodes=150, classes=3, degree=8, features=12, signal=3)
+SETTINGS: dict[str, Any] = {
+    "encoder.name": "hops",
+    "encoder.hops": [0, 1, 2],
+    "encoder.rank": 8,
+    "encoder.hidden": 16,
+    "method.drop_edges": [0.0, 0.0],
+    "method.drop_features": [0.3, 0.3],
+    "miner.start_epoch": 3,
+    "train.epochs": 6,
+    "probe.splits": 2,
+}
+
+
+def test_blocks_are_pygs_propagation_with_unit_rows() -> None:
+    rows = stack_hops(DATA.x, DATA, hops=[0, 1, 3])
+    for block, hop in enumerate([0, 1, 3]):
+        layer = SGConv(12, 12, K=hop, bias=False) if hop else None
+        if layer is not None:
+            layer.lin.weight.data.copy_(torch.eye(12))
+        expected = DATA.x if layer is None else layer(DATA.x, DATA.edge_index).detach()
+        torch.testing.assert_close(rows[:, 12 * block : 12 * (block + 1)], normalize(expected, dim=1))
+
+
+@pytest.mark.parametrize("wide", [WIDE, 5], ids=["by products", "by random projections"])
+def test_directions_are_numpys_singular_vectors(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("progcl.graph.hop_table.WIDE", wide)
+    monkeypatch.setattr("progcl.graph.hop_table.CHUNK", 40)
+    found = svd_directions(DATA.x, 4)
+    unit = normalize(DATA.x, dim=1)
+    _, _, vectors = np.linalg.svd(unit.numpy(), full_matrices=False)
+    np.testing.assert_allclose(np.abs(vectors[:4] @ found.numpy()), np.eye(4), atol=2e-3)
+    torch.testing.assert_close(reduced(DATA.x, found), unit @ found)
+    assert torch.equal(svd_directions(DATA.x, 12), torch.eye(12))
+
+
+@pytest.mark.filterwarnings("ignore:no mixture fitted")
+@pytest.mark.parametrize("size", [None, 40])
+@pytest.mark.parametrize("miner", ["none", "progcl-weight", "progcl-mix"])
+def test_it_learns_whole_and_in_batches(size: int | None, miner: str) -> None:
+    config = load_config("csbm", {**SETTINGS, "batch.size": size, "miner.name": miner, "train.epochs": 12})
+    result = fit(config, data=DATA)
+    assert result.embeddings.shape == (150, 16)
+    assert result.losses[-1] < result.losses[0] or miner != "none"
+    assert result.score is not None
+    assert result.score.mean > 60
+
+
+def test_a_batch_has_the_rows_of_its_nodes() -> None:
+    graph = HopTable(DATA, torch.eye(12), hops=[0, 1], size=40, seed=3)
+    met = torch.cat([part.seeds for part in graph.batches(1) if part.seeds is not None])
+    assert met.sort().values.tolist() == list(range(150))
+    part = next(graph.batches(2))
+    assert part.seeds is not None
+    assert torch.equal(part.view(0.0, 0.0, torch.Generator()).rows, graph.rows[part.seeds])
+
+
+@pytest.mark.parametrize("walk", [0, 2])
+def test_entries_are_dropped_at_their_rate_and_alike_in_a_split(walk: int) -> None:
+    whole = next(HopTable(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3).batches(1))
+    generator = torch.Generator()
+    before, seen = (whole.view(0.0, rate, generator.manual_seed(1)).rows for rate in (0.0, 0.25))
+    kept = (seen != 0).float().mean() / (before != 0).float().mean()
+    assert kept.item() == pytest.approx(0.75, abs=0.05)
+    halves = []
+    for number in range(2):
+        part = next(HopTable(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3, part=(number, 2)).batches(1))
+        halves.append(part.view(0.0, 0.25, generator.manual_seed(1)).rows)
+    assert torch.equal(torch.cat(halves), seen)
+
+
+@pytest.mark.parametrize("size", [None, 40])
+def test_with_walks_a_node_some_steps_away_stands_for_a_node(size: int | None) -> None:
+    own, walked = (
+        next(HopTable(DATA, torch.eye(12), hops=[0], walk=walk, size=size, seed=3).batches(1)) for walk in (0, 2)
+    )
+    assert torch.equal(own.nodes, walked.nodes)
+    generator = torch.Generator().manual_seed(1)
+    first, second = (walked.view(0.0, 0.0, generator).rows for _ in range(2))
+    edges = torch.zeros(150, 150).index_put_(tuple(DATA.edge_index), torch.tensor(1.0))
+    two_away, table = edges @ edges > 0, normalize(DATA.x, dim=1)
+    for rows in (first, second):
+        ends = torch.cdist(rows, table).argmin(dim=1)
+        torch.testing.assert_close(rows, table[ends])
+        assert two_away[walked.nodes, ends].all()
+    assert not torch.equal(first, second)
+
+
+def test_walks_are_for_the_table_of_hops() -> None:
+    first, *_, last = fit(load_config("csbm", {**SETTINGS, "method.walk": 2, "miner.name": "none"}), data=DATA).losses
+    assert last < first
+    for changes in ({"encoder.name": "gcn"}, {"method.walk": -1}):
+        with pytest.raises(InputError, match="walk"):
+            load_config("csbm", {**SETTINGS, "method.walk": 2, **changes})
+
+
+@pytest.mark.parametrize("changes", [{"method.drop_edges": [0.1, 0.0]}, {"method.name": "gca"}])
+def test_edges_cannot_be_dropped_after_they_were_followed(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="before training"):
+        load_config("csbm", {**SETTINGS, **changes})
+
+
+@pytest.mark.parametrize("encoder", ["hops", "gcn"])
+def test_features_beside_the_embedding(encoder: str) -> None:
+    config = load_config("csbm", {**SETTINGS, "encoder.name": encoder, "encoder.with_features": True})
+    result = fit(config, data=DATA)
+    assert result.embeddings.shape == (150, 16 + 3 * 8)
+    table = stack_hops(reduced(DATA.x, svd_directions(DATA.x, 8)), DATA, [0, 1, 2])
+    torch.testing.assert_close(result.embeddings[:, 16:], normalize(table, dim=1))
+    torch.testing.assert_close(result.embeddings[:, :16].norm(dim=1), torch.ones(150))
+
+
+@pytest.mark.filterwarnings("ignore:no mixture fitted")
+def test_inductive_training_sees_nothing_of_other_nodes() -> None:
+    """Features and edges of the others may change: the encoder and the directions do not."""
+    config = load_config("csbm", {**SETTINGS, "data.inductive": True, "probe.nodes": "heldout"})
+    training = Trainer(config, DATA)
+    members = set(training.seen.x.double().sum(dim=1).tolist())
+    others = torch.tensor([float(row.double().sum()) not in members for row in DATA.x])
+    assert int(others.sum()) == 60
+    changed = Data(x=DATA.x.clone(), edge_index=DATA.edge_index, y=DATA.y)
+    changed.x[others] += 5
+    runs = [Trainer(config, data) for data in (DATA, changed)]
+    for run in runs:
+        list(run.run(4))
+    for first, second in zip(*(run.method.parameters() for run in runs), strict=True):
+        assert torch.equal(first, second)
+    first, second = (run.embed() for run in runs)
+    assert first.shape == (150, 16)
+    assert not torch.equal(first[others], second[others])
+
+
+def test_anchors_are_the_only_rows_that_a_step_reads() -> None:
+    graph, anchors = HopTable(DATA, torch.eye(12), hops=[0, 1]), torch.arange(0, 20, 3)
+    second = next(graph.batches(1)).of(anchors, (1, 2))
+    assert second.seeds is anchors
+    torch.testing.assert_close(second.view(0.0, 0.0, torch.Generator()).rows, graph.rows[anchors[3:]])
+    everyone, some = (
+        fit(load_config("csbm", {**SETTINGS, "train.anchors": number}), data=DATA).losses for number in (None, 50)
+    )
+    assert all(few < many for few, many in zip(some, everyone, strict=True))  # the fewer negatives, the less

@@ -1,0 +1,131 @@
+"""Every sampled edge exists, counts are right, and chance is fair."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from progcl import InputError
+from progcl.data.synthetic import csbm
+from progcl.graph.sampler import NeighborSampler, SampledSubgraph
+
+DATA = csbm(nodes=500, degree=12, seed=0)
+EDGES = {(int(a), int(b)) for a, b in DATA.edge_index.T}
+DEGREE = torch.bincount(DATA.edge_index[1], minlength=500)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def drawn(replace: bool, fanouts: tuple[int, ...] = (3, 4, 5), seeds: int = 20) -> SampledSubgraph:
+    sampler = NeighborSampler(DATA.edge_index, 500, fanouts, replace)
+    return sampler.sample(torch.randperm(500, generator=seeded(1))[:seeds], seeded())
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_every_edge_exists_and_seeds_come_first(replace: bool) -> None:
+    batch = drawn(replace)
+    assert torch.equal(batch.n_id[:20], torch.randperm(500, generator=seeded(1))[:20])
+    assert len(batch.n_id.unique()) == len(batch.n_id)
+    for hop in batch.hops:
+        source, target = batch.n_id[hop.edge_index]
+        assert all((int(a), int(b)) in EDGES for a, b in zip(source, target, strict=True))
+    widths = [(hop.targets, hop.sources) for hop in batch.hops]
+    assert [sources for _, sources in widths] == [len(batch.n_id), *(targets for targets, _ in widths[:-1])]
+    assert widths[-1][0] == batch.batch_size == 20
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_node_hears_from_as_many_as_it_should(replace: bool) -> None:
+    batch = drawn(replace)
+    for hop, fanout in zip(batch.hops, (5, 4, 3), strict=True):
+        degree = DEGREE[batch.n_id[: hop.targets]]
+        expected = torch.where(degree > 0, fanout, 0) if replace else degree.clamp_max(fanout)
+        assert torch.equal(hop.starts.diff(), expected)
+        if not replace:
+            pairs = hop.edge_index
+            assert pairs.unique(dim=1).size(1) == pairs.size(1)
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_neighbors_are_equally_probable(replace: bool) -> None:
+    node = int((DEGREE == 12).nonzero()[0])
+    sampler = NeighborSampler(DATA.edge_index, 500, (4,), replace)
+    generator = seeded()
+    counts = np.zeros(500)
+    for _ in range(3000):
+        batch = sampler.sample(torch.tensor([node]), generator)
+        np.add.at(counts, batch.n_id[batch.hops[0].index].numpy(), 1)
+    neighbors = DATA.edge_index[0][DATA.edge_index[1] == node].numpy()
+    assert counts.sum() == 3000 * 4 == counts[neighbors].sum()
+    assert stats.chisquare(counts[neighbors]).pvalue > 0.001
+
+
+def test_pairs_of_neighbors_are_equally_probable_without_replacement() -> None:
+    star = torch.stack([torch.arange(1, 6), torch.zeros(5, dtype=torch.long)])
+    sampler = NeighborSampler(star, 6, (2,), replace=False)
+    generator = seeded()
+    seen: dict[tuple[int, ...], int] = {}
+    for _ in range(4000):
+        pair = tuple(sorted(sampler.sample(torch.tensor([0]), generator).n_id[1:].tolist()))
+        seen[pair] = seen.get(pair, 0) + 1
+    assert len(seen) == 10
+    assert stats.chisquare(list(seen.values())).pvalue > 0.001
+
+
+def test_batches_cover_every_seed_once_and_repeat_with_their_seed() -> None:
+    sampler = NeighborSampler(DATA.edge_index, 500, (3, 2))
+    seeds = torch.arange(0, 500, 2)
+    batches = list(sampler.batches(seeds, 64, seeded()))
+    again = list(sampler.batches(seeds, 64, seeded()))
+    assert [batch.batch_size for batch in batches] == [64, 64, 64, 58]
+    assert torch.equal(torch.cat([batch.n_id[: batch.batch_size] for batch in batches]).sort().values, seeds)
+    for one, other in zip(batches, again, strict=True):
+        assert torch.equal(one.n_id, other.n_id)
+        assert all(torch.equal(a.index, b.index) for a, b in zip(one.hops, other.hops, strict=True))
+    in_order = next(sampler.batches(seeds, 64, seeded(), shuffle=False))
+    assert torch.equal(in_order.n_id[:64], seeds[:64])
+
+
+def test_all_neighbors_are_pygs_whole_neighborhood() -> None:
+    from torch_geometric.utils import k_hop_subgraph
+
+    seeds: Tensor = torch.tensor([3, 77, 150])
+    batch = NeighborSampler(DATA.edge_index, 500, (500, 500), replace=False).sample(seeds, seeded())
+    nodes, edges, _, _ = k_hop_subgraph(seeds, 2, DATA.edge_index)
+    assert torch.equal(batch.n_id.sort().values, nodes)
+    inner = k_hop_subgraph(seeds, 1, DATA.edge_index)[0]
+    expected = {(int(a), int(b)) for a, b in edges.T if int(b) in set(inner.tolist())}
+    assert {(int(a), int(b)) for a, b in batch.n_id[batch.edge_index].T} == expected
+
+
+def test_isolated_nodes_and_bad_input() -> None:
+    lonely = NeighborSampler(torch.tensor([[0], [1]]), 4, (2, 2))
+    for seeds in ([2, 3], [0, 1]):
+        batch = lonely.sample(torch.tensor(seeds), seeded())
+        assert batch.n_id.tolist()[:2] == seeds
+    with pytest.raises(InputError, match="different seeds"):
+        lonely.sample(torch.tensor([1, 1]), seeded())
+    assert lonely.sample(torch.tensor([1, 0]), seeded()).n_id.tolist() == [1, 0]
+    with pytest.raises(InputError, match="fanouts"):
+        NeighborSampler(torch.tensor([[0], [1]]), 2, (0,))
+
+
+def test_a_walk_takes_the_neighbor_that_each_draw_names() -> None:
+    source, target = DATA.edge_index[:, (DATA.edge_index != 7).all(dim=0)]  # node 7 has no neighbors
+    draws = torch.randint(2**62, (500, 5), generator=seeded())
+    ends = NeighborSampler(torch.stack([source, target]), 500, fanouts=[]).walk(torch.arange(500), draws)
+    assert ends[7] == 7
+    for start, row in enumerate(draws.tolist()):
+        here = start
+        for draw in row:
+            around = source[target == here].tolist()
+            here = around[draw % len(around)] if around else here
+        assert ends[start] == here
+
+
+def test_a_walk_without_any_edge_stays() -> None:
+    sampler = NeighborSampler(torch.empty(2, 0, dtype=torch.long), 3, fanouts=[])
+    assert sampler.walk(torch.arange(3), torch.ones(3, 2, dtype=torch.long)).tolist() == [0, 1, 2]

@@ -1,0 +1,116 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from progcl import InfoNCE, InputError, Miner
+from progcl.miners.base import Block, blocks
+from support.naive import clusters, infonce, unit
+
+
+@pytest.mark.parametrize(("n", "tau"), [(2, 0.1), (7, 0.4), (16, 2.0)])
+def test_infonce_is_its_definition(n: int, tau: float) -> None:
+    h1, h2 = 3 * unit(n, 5, seed=0), unit(n, 5, seed=1)
+    assert InfoNCE(tau)(h1, h2).item() == pytest.approx(infonce(h1, h2, tau), rel=1e-10)
+
+
+@pytest.mark.parametrize("n", [2, 5, 33])
+def test_parallel_embeddings_have_a_closed_form(n: int) -> None:
+    """All 2N-1 candidates of an anchor look the same: a guess among them."""
+    h = torch.ones(n, 4, dtype=torch.float64)
+    assert InfoNCE(0.3)(h, 2 * h).item() == pytest.approx(math.log(2 * n - 1), rel=1e-12)
+
+
+def test_orthogonal_embeddings_have_a_closed_form() -> None:
+    n, tau = 6, 0.5
+    h = torch.eye(n, dtype=torch.float64)
+    expected = math.log(math.exp(1 / tau) + 2 * (n - 1)) - 1 / tau
+    assert InfoNCE(tau)(h, h).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("block_size", [1, 7, 20, 50])
+def test_blocks_change_neither_loss_nor_gradient(block_size: int) -> None:
+    def run(size: int) -> tuple[Tensor, Tensor, Tensor]:
+        h1, h2 = (clusters(20, 6, seed).requires_grad_() for seed in (0, 1))
+        loss = InfoNCE(0.4, block_size=size)(h1, h2)
+        return loss.detach(), *torch.autograd.grad(loss, (h1, h2))
+
+    for dense, blocked in zip(run(20), run(block_size), strict=True):
+        torch.testing.assert_close(dense, blocked, rtol=1e-12, atol=1e-14)
+
+
+def test_gradcheck() -> None:
+    h1, h2 = (clusters(6, 4, seed).requires_grad_() for seed in (0, 1))
+    assert torch.autograd.gradcheck(InfoNCE(0.3, block_size=4), (h1, h2))
+
+
+def test_gradient_reaches_one_view_alone() -> None:
+    h1, h2 = clusters(6, 4, 0).requires_grad_(), clusters(6, 4, 1)
+    both = InfoNCE(0.3)(h1, h2.clone().requires_grad_())
+    alone = InfoNCE(0.3)(h1, h2)
+    (first,), (second,) = torch.autograd.grad(both, h1), torch.autograd.grad(alone, h1)
+    torch.testing.assert_close(first, second)
+    with torch.no_grad():
+        assert not InfoNCE(0.3)(h1, h2).requires_grad
+
+
+def test_a_sharp_temperature_stays_finite_in_float32() -> None:
+    h = torch.cat([torch.eye(4), -torch.eye(4)]).requires_grad_()
+    loss = InfoNCE(0.03)(h, -h)
+    loss.backward()
+    assert loss.isfinite()
+    assert h.grad is not None
+    assert h.grad.isfinite().all()
+
+
+def test_easy_negatives_are_not_lost_beside_the_anchor_itself() -> None:
+    """Taking e^0 for the anchor away again would leave nothing of e^-33 in float32."""
+    h = torch.stack([torch.eye(3)[0], -torch.eye(3)[0]])
+    exact = InfoNCE(0.06)(h.double(), h.double()).item()
+    assert InfoNCE(0.06)(h, h).item() == pytest.approx(exact, rel=1e-4)
+
+
+class Half(Miner):
+    """Every negative counts half, and one synthetic negative has similarity 0."""
+
+    def __init__(self, banks: int) -> None:
+        super().__init__()
+        self.banks = banks
+
+    def weight(self, block: Block) -> Tensor:
+        return torch.full((len(block.rows), self.banks, block.sim.size(2)), 0.5, dtype=block.sim.dtype)
+
+    def extra(self, block: Block) -> Tensor:
+        return block.sim.new_zeros(len(block.rows), 1)
+
+
+@pytest.mark.parametrize("banks", [1, 2])
+def test_a_users_own_miner(banks: int) -> None:
+    h = torch.eye(5, dtype=torch.float64)
+    expected = math.log(math.exp(2) + 0.5 * 8 + 1) - 2
+    assert InfoNCE(0.5, miner=Half(banks))(h, h).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_blocks_cover_every_row_once() -> None:
+    for nodes, size in ((10, 3), (10, 10), (10, 99), (3, None)):
+        rows = [row for part in blocks(nodes, size) for row in range(nodes)[part]]
+        assert rows == list(range(nodes))
+
+
+@pytest.mark.parametrize("tau", [0, 0.02, 11, float("nan")])
+def test_temperature_out_of_range(tau: float) -> None:
+    with pytest.raises(InputError, match=r"`tau` needs to be in \[0.03, 10\]"):
+        InfoNCE(tau)
+
+
+@pytest.mark.parametrize("miner", ["progcl-weight", Half])
+def test_a_miner_has_to_be_one(miner: object) -> None:
+    with pytest.raises(InputError, match="needs to be a Miner"):
+        InfoNCE(miner=miner)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("first", "second"), [((4, 3), (5, 3)), ((1, 3), (1, 3)), ((4,), (4,))])
+def test_shapes_that_do_not_fit(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="same shape"):
+        InfoNCE()(torch.ones(first), torch.ones(second))

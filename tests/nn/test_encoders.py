@@ -1,0 +1,94 @@
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+from progcl.data.synthetic import csbm
+from progcl.graph.views import Graph, View
+from progcl.nn.encoders import ENCODERS, GCN, MLP, Sage, Shortcut
+from progcl.nn.heads import Projector
+
+
+def directed() -> Data:
+    """A graph with one-way edges, a self-loop and an isolated node: what dropping edges leaves behind."""
+    edges = torch.tensor([[0, 1, 2, 2, 3, 3], [1, 2, 0, 1, 3, 0]])
+    return Data(x=torch.randn(5, 4, generator=torch.Generator().manual_seed(0)), edge_index=edges)
+
+
+def whole(data: Data) -> View:
+    return View(Graph(data))
+
+
+@pytest.mark.parametrize("data", [directed(), csbm(nodes=60, classes=3, features=4)])
+def test_a_layer_equals_pygs_gcnconv(data: Data) -> None:
+    ours = GCN(4, 3, layers=1, activation="relu", generator=torch.Generator().manual_seed(0))
+    theirs = GCNConv(4, 3)
+    weight, bias = ours.parameters()
+    with torch.no_grad():
+        bias.add_(0.1)
+        theirs.lin.weight.copy_(weight)
+        theirs.bias.copy_(bias)
+    x1, x2 = (data.x.clone().requires_grad_() for _ in range(2))
+    out1 = ours(whole(Data(x=x1, edge_index=data.edge_index)))
+    out2 = theirs(x2, data.edge_index).relu()
+    torch.testing.assert_close(out1, out2, atol=1e-5, rtol=1e-5)
+    target = torch.randn(out1.shape, generator=torch.Generator().manual_seed(1))
+    grads1 = torch.autograd.grad((out1 * target).sum(), (x1, weight, bias))
+    grads2 = torch.autograd.grad((out2 * target).sum(), (x2, theirs.lin.weight, theirs.bias))
+    for ours_grad, theirs_grad in zip(grads1, grads2, strict=True):
+        torch.testing.assert_close(ours_grad, theirs_grad, atol=1e-5, rtol=1e-5)
+
+
+def test_two_layers_are_twice_as_wide_first_and_activated_both() -> None:
+    encoder = GCN(7, 4, layers=2, activation="relu", generator=torch.Generator().manual_seed(0))
+    assert [tuple(p.shape) for p in encoder.parameters()] == [(8, 7), (8,), (4, 8), (4,)]
+    out = encoder(whole(csbm(nodes=60, features=7)))
+    assert (out >= 0).all()
+    assert (out == 0).any()
+
+
+def test_mlp_passes_no_messages() -> None:
+    data = csbm(nodes=60, features=7)
+    encoder = MLP(7, 4, layers=2, activation="elu", generator=torch.Generator().manual_seed(0))
+    alone = Data(x=data.x[:1], edge_index=torch.empty(2, 0, dtype=torch.long))
+    torch.testing.assert_close(encoder(whole(data))[:1], encoder(whole(alone)))
+
+
+def test_rrelu_is_the_fixed_slope_of_the_published_settings() -> None:
+    encoder = MLP(1, 1, layers=1, activation="rrelu", generator=torch.Generator().manual_seed(0))
+    assert encoder.activation(torch.tensor(-1.0)).item() == pytest.approx(-0.2292, abs=1e-4)
+
+
+def test_initialization_comes_from_the_generator_alone() -> None:
+    def made(seed: int) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        modules = [make(5, 4, 2, "relu", generator) for make in ENCODERS.values()]
+        parameters = [p for module in [*modules, Projector(4, 6, generator)] for p in module.parameters()]
+        return [p for p in parameters if p.any()]
+
+    for first, again, other in zip(made(0), made(0), made(1), strict=True):
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("make", [GCN, Sage, MLP])
+def test_weights_begin_within_glorots_bounds(make: type[MLP]) -> None:
+    for layer in make(5, 4, 2, "relu", torch.Generator().manual_seed(0)).layers:
+        assert isinstance(layer, torch.nn.Linear)
+        bound = (6 / sum(layer.weight.shape)) ** 0.5
+        assert 0.8 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
+
+
+def test_a_shortcut_adds_the_rows_rotated_to_what_the_layers_make_of_them() -> None:
+    wide = Shortcut(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(0))
+    plain = MLP(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(1))
+    view, x = whole(directed()), directed().x
+    at_first = wide(view)
+    torch.testing.assert_close(at_first @ at_first.T, x @ x.T)  # lengths and angles are kept
+    wide.layers.load_state_dict(plain.layers.state_dict())
+    torch.testing.assert_close(wide(view), plain(view) + x @ wide.straight)
+    narrow = Shortcut(400, 100, layers=1, activation="elu", generator=torch.Generator().manual_seed(0))
+    rows = torch.randn(50, 400, generator=torch.Generator().manual_seed(1))
+    lengths = (rows @ narrow.straight).norm(dim=1) / rows.norm(dim=1)
+    assert lengths.mean().item() == pytest.approx(1, abs=0.05)

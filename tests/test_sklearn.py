@@ -1,0 +1,133 @@
+"""ProGCL behaves as scikit-learn's estimators do, whatever a graph comes as."""
+
+import pickle
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch_geometric.data import Data
+
+from progcl import InputError, ProGCL
+from progcl.data.synthetic import csbm
+
+pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted")
+
+DATA = csbm(nodes=200, classes=3, degree=10, features=8, signal=2.5)
+EXCEPTIONS = {
+    "check_methods_subset_invariance": "a node's embedding depends on the graph around it: one row alone has none",
+    "check_methods_sample_order_invariance": "holds to 1e-6 only: sums in float32 depend on the order of their terms",
+}
+
+
+def small(**options: Any) -> ProGCL:
+    return ProGCL(**{"hidden": 8, "epochs": 6, "random_state": 0, **options})
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [ProGCL(hidden=8, epochs=3, random_state=0)], expected_failed_checks=lambda estimator: EXCEPTIONS
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks(estimator: ProGCL, check: Any) -> None:
+    check(estimator)
+
+
+def test_order_of_rows_changes_rounding_only() -> None:
+    rows = DATA.x.numpy()
+    model, order = small().fit(rows), np.random.default_rng(0).permutation(200)
+    np.testing.assert_allclose(model.transform(rows)[order], model.transform(rows[order]), atol=1e-5)
+
+
+def adjacency() -> scipy.sparse.csr_matrix:
+    return scipy.sparse.csr_matrix((np.ones(DATA.edge_index.size(1)), DATA.edge_index.numpy()), (200, 200))
+
+
+def as_networkx() -> networkx.Graph:
+    graph = networkx.Graph()
+    for node in range(200):
+        graph.add_node(node, **{f"f{column}": float(DATA.x[node, column]) for column in range(8)})
+    graph.add_edges_from(DATA.edge_index.T.tolist())
+    return graph
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (adjacency(), DATA.x.numpy()),
+        (adjacency().toarray(), scipy.sparse.csr_matrix(DATA.x.numpy())),
+        (torch.tensor(adjacency().toarray()), DATA.x),
+        (torch.tensor(adjacency().toarray()).to_sparse(), DATA.x),
+        as_networkx(),
+    ],
+    ids=["scipy", "numpy", "torch", "sparse torch", "networkx"],
+)
+def test_every_form_of_a_graph_is_the_same_graph(given: Any) -> None:
+    expected = small().fit_transform(DATA)
+    model = small().fit(given)
+    np.testing.assert_allclose(model.embedding_, expected, atol=1e-5)
+    np.testing.assert_allclose(model.transform(given), expected, atol=1e-5)
+
+
+def test_what_is_learned_is_there() -> None:
+    model = small(epochs=8).fit(DATA)
+    assert model.embedding_.shape == (200, 8)
+    assert model.embedding_.dtype == np.float32
+    assert len(model.loss_curve_) == 8
+    assert model.mixture_ is not None
+    assert model.n_features_in_ == 8
+    np.testing.assert_array_equal(model.fit_transform(DATA), small(epochs=8).fit(DATA).embedding_)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(DATA), model.transform(DATA))
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(hidden=4).fit(DATA).embedding_.shape == (200, 4)
+
+
+@pytest.mark.parametrize("encoder", ["hops", "gcn", "sage", "mlp"])
+@pytest.mark.parametrize("with_features", [False, True])
+def test_new_graphs_are_embedded_by_the_same_encoder(encoder: str, with_features: bool) -> None:
+    other = csbm(nodes=120, classes=3, degree=10, features=8, signal=2.5, seed=1)
+    model = small(encoder=encoder, with_features=with_features).fit(DATA)
+    np.testing.assert_allclose(model.transform(DATA), model.embedding_, atol=1e-6)
+    vectors = model.transform(other)
+    assert vectors.shape == (120, 8 + (40 if with_features else 0))
+    assert not np.allclose(vectors[:10], model.embedding_[:10])
+
+
+def test_pipelines_and_cross_validation() -> None:
+    rows, kinds = load_digits(return_X_y=True)
+    rows, kinds = rows[:400], kinds[:400]
+    vectors = small(epochs=20, hidden=32).fit_transform(rows)
+    assert cross_val_score(LogisticRegression(max_iter=2000), vectors, kinds, cv=3).mean() > 0.8
+    line = make_pipeline(small(epochs=20, hidden=32), StandardScaler(), LogisticRegression(max_iter=2000))
+    assert line.fit(DATA, DATA.y.numpy()).score(DATA, DATA.y.numpy()) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Data(x=torch.ones(3, 2), edge_index=torch.zeros(2, 0, dtype=torch.long)), "no edges"),
+        (Data(x=torch.full((3, 2), torch.nan), edge_index=torch.tensor([[0], [1]])), "NaN"),
+        ((np.ones((3, 2)), np.ones((3, 2))), "square"),
+        ((np.ones((3, 3)), np.ones((4, 2))), r"features \[4, 2\] for 3 nodes"),
+    ],
+)
+def test_bad_graphs_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        small().fit(given)
+
+
+def test_a_graph_with_other_features_is_refused() -> None:
+    model = small().fit(DATA)
+    with pytest.raises(InputError, match="7 features, ProGCL was fitted to 8"):
+        model.transform((adjacency(), DATA.x[:, :7]))
+    with pytest.raises(InputError, match="only the graph"):
+        small(encoder="gcn", options={"method.name": "merit"}).fit(DATA)

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from progcl import InputError
+from progcl.training import checkpoint
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    tensors = {
+        "a": torch.arange(6).view(2, 3).T,
+        "empty": torch.empty(0),
+        "bytes": torch.ones(3, dtype=torch.uint8),
+    }
+    checkpoint.save(tmp_path / "x.safetensors", (tensors, {"epoch": 3, "text": "ü"}))
+    loaded, values = checkpoint.load(tmp_path / "x.safetensors")
+    assert values == {"epoch": 3, "text": "ü"}
+    for name, tensor in tensors.items():
+        assert torch.equal(loaded[name], tensor)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    checkpoint.write_text(path, "old")
+
+    def fail(part: Path) -> None:
+        part.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        checkpoint.replace(path, fail)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.ones(1)}, tmp_path / "foreign.safetensors")
+    with pytest.raises(InputError, match="is not a checkpoint"):
+        checkpoint.load(tmp_path / "foreign.safetensors")
