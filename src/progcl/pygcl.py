@@ -1,4 +1,4 @@
-"""Our miners in PyGCL: a loss for its `DualBranchContrast`."""
+"""Adapter: the miners of this library in PyGCL's `DualBranchContrast`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class MinedInfoNCE(nn.Module):
     ...     contrast(h1, h2).backward()
 
     With `intraview_negs=True` it is `progcl.InfoNCE`; without, negatives come from the other view alone. An anchor is
-    never its own negative, although PyGCL's masks say so within a view: the masks only have to name one positive for
-    each anchor, itself in the other view.
+    never its own negative, although PyGCL's masks mark it as one within a view: the masks only have to name one
+    positive for each anchor, the same node in the other view.
 
     Args:
         tau: temperature, 0.03 to 10
@@ -37,7 +37,7 @@ class MinedInfoNCE(nn.Module):
         self.first_half: tuple[Tensor, Tensor] | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Pass the epoch on to the miner."""
+        """Set the miner's epoch, before the first step of the epoch."""
         self.criterion.set_epoch(epoch)
 
     def forward(
@@ -48,12 +48,17 @@ class MinedInfoNCE(nn.Module):
         neg_mask: Tensor | None = None,
         **others: Any,
     ) -> Tensor:
-        """The mean loss of the anchors [N, d] with samples [N, d] of the other view, or [2N, d] of both."""
+        """Mean loss of the anchors [N, d] with samples [N, d] of the other view, or [2N, d] of both.
+
+        Raises:
+            InputError: the masks name other positives or negatives than those of a contrast between nodes
+        """
         nodes = len(anchor)
         if len(sample) not in (nodes, 2 * nodes):
             raise InputError(f"{nodes} anchors need {nodes} or {2 * nodes} samples (got {len(sample)})", 'mode="L2L"')
         if pos_mask is not None and not _is_identity(pos_mask, nodes):
-            raise InputError("an anchor's positive needs to be itself in the other view", "leave out extra_pos_mask")
+            message = "an anchor's positive needs to be the same node in the other view"
+            raise InputError(message, "leave out extra_pos_mask")
         if neg_mask is not None and int(neg_mask.count_nonzero()) < len(sample) // nodes * nodes * (nodes - 1):
             raise InputError("all other nodes need to be negatives", "leave out extra_neg_mask, and use a miner")
         banks = sample.split(nodes)
@@ -63,7 +68,7 @@ class MinedInfoNCE(nn.Module):
         return loss
 
     def _is_second_half(self, anchor: Tensor, other: Tensor) -> bool:
-        """Whether the call before was that of the other view's anchors: then the miner has seen both."""
+        """Whether the previous call was that of the other view's anchors: then the miner is prepared for both."""
         if self.first_half is None or self.first_half[0].shape != other.shape:
             return False
         return torch.equal(self.first_half[0], other) and torch.equal(self.first_half[1], anchor)

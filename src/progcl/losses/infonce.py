@@ -1,6 +1,6 @@
 """The contrastive loss, exact for every miner, in memory linear in the nodes.
 
-The generic path walks blocks of complete rows with any miner; a miner with a plan takes `closed_form`.
+The generic path takes any miner, in blocks of complete rows; a miner with a plan takes the path of `closed_form`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from progcl.config.schema import LossConfig
 from progcl.distributed import shard_slice
-from progcl.errors import InputError, in_range
+from progcl.errors import InputError
 from progcl.losses import closed_form
 from progcl.losses.tiles import Shard, Workspace
-from progcl.miners.base import Block, Miner, Plan, blocks
+from progcl.miners.base import Block, Miner, Plan, iterate_blocks
 
-DEFAULT_MEMORY = 1000  # megabytes, or a tenth of the machine's memory if that is less
+DEFAULT_MEGABYTES = 1000  # or a tenth of the machine's memory if that is less
 
 
 class Side(NamedTuple):
-    """One direction of a contrast: anchors, the positive of each, and the banks that hold their negatives."""
+    """One direction of a contrast: anchors [N, d], the positive of each [N, d], and banks of candidates [N, d]."""
 
     anchors: Tensor
     positives: Tensor
@@ -49,15 +50,18 @@ class InfoNCE(nn.Module):
         tau: temperature, 0.03 to 10 (float32 underflows below)
         miner: None for plain InfoNCE
         block_size: anchors per block or tile; memory grows with it, the result does not change
-        memory: megabytes that may hold tiles and frozen weights to save time, 0 for the least; None for 1 GB or a
-            tenth of the machine's memory, whichever is less
-        fast: take the closed form where the miner has one
+        memory: megabytes for caching tiles and frozen weights, 0 for as few as possible; None for 1 GB or a tenth of
+            the machine's memory, whichever is less
+        fast: use the closed form where the miner has one
 
     Attributes:
-        split: which part of the work is done here, all if not told otherwise; the parts' losses add up to the whole
+        shard: what this process computes of the loss, by default all of it; the losses of all shards sum to the loss
+
+    Raises:
+        InputError: an option is out of range, or `miner` is not an initialized Miner
     """
 
-    split = Shard()
+    shard = Shard()
 
     def __init__(
         self,
@@ -68,11 +72,7 @@ class InfoNCE(nn.Module):
         fast: bool = True,
     ) -> None:
         super().__init__()
-        in_range("tau", tau, 0.03, 10, "the paper uses 0.2 to 0.4")
-        if block_size is not None:
-            in_range("block_size", block_size, 1)
-        if memory is not None:
-            in_range("memory", memory, 0)
+        LossConfig(tau, block_size, memory)  # raises if a value is out of range
         if miner is not None and not isinstance(miner, Miner):
             raise InputError(f"`miner` needs to be a Miner (got {miner!r})", "for example miner=ProGCLWeight()")
         if miner is not None and "_modules" not in vars(miner):
@@ -81,11 +81,11 @@ class InfoNCE(nn.Module):
         self.miner = miner if miner is not None else Miner()
         self.block_size = block_size
         self.fast = fast
-        self.workspace = Workspace(_bytes(memory), block_size)
+        self.workspace = Workspace(_memory_bytes(memory), block_size)
         self.miner.memory = self.workspace.memory
 
     def set_epoch(self, epoch: int) -> None:
-        """Pass the epoch on to the miner."""
+        """Set the miner's epoch, before the first step of the epoch."""
         self.miner.set_epoch(epoch)
 
     def forward(self, h1: Tensor, h2: Tensor, anchors: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
@@ -93,33 +93,38 @@ class InfoNCE(nn.Module):
 
         With `anchors`, node numbers [n], only these nodes are contrasted with each other. With `nodes`, node numbers
         [N], the rows are a batch of a larger graph.
+
+        Raises:
+            InputError: shapes do not match, or both `anchors` and `nodes` are given
         """
         if anchors is not None and nodes is not None:
             raise InputError("a batch is contrasted as a whole", "give `anchors` or `nodes`, not both")
         if nodes is not None and nodes.shape != h1.shape[:1]:
             raise InputError(f"`nodes` needs the number of each of the {len(h1)} rows (got {list(nodes.shape)})")
-        z1, z2 = _unit(h1, h2)
+        z1, z2 = _normalize_rows(h1, h2)
+        anchors = None if anchors is None else anchors.to(z1.device)
         with torch.no_grad():
             if nodes is None:
                 self.miner.prepare(z1, z2, anchors)
             else:
-                self.miner.prepare_batch(z1, z2, nodes)
+                self.miner.prepare_batch(z1, z2, nodes.to(z1.device))
         return self._contrast(anchors, z1, z2)
 
     def sides(self, *z: Tensor) -> list[Side]:
-        """Every view's anchors, with the other view and their own."""
+        """Both views' anchors, with the other view and their own as banks."""
         z1, z2 = z
         return [Side(z1, z2, (z2, z1), 0), Side(z2, z1, (z1, z2), 1)]
 
     def plan(self) -> Plan | None:
-        """The miner's closed form, if it has one that speaks for all its methods."""
-        same = all(getattr(type(self), name) is getattr(InfoNCE, name) for name in ("row_losses", "mass", "sides"))
-        if not self.fast or not same or self.split.is_unreduced_shard:
+        """The miner's closed form; None where it, or this loss, overrides methods that the closed form replaces."""
+        own_methods = ("row_losses", "mass", "sides")
+        is_overridden = any(getattr(type(self), name) is not getattr(InfoNCE, name) for name in own_methods)
+        if not self.fast or is_overridden or self.shard.is_unreduced_shard:
             return None
         for kind in type(self.miner).__mro__:
             if "plan" in vars(kind):
                 return self.miner.plan()
-            if {"weight", "extra", "correct", "score", "normalize"} & set(vars(kind)):
+            if self.miner.plan_covers & vars(kind).keys():
                 return None
         return None
 
@@ -128,7 +133,11 @@ class InfoNCE(nn.Module):
         return torch.log1p(self.mass(block) / block.exp(block.pos))
 
     def mass(self, block: Block) -> Tensor:
-        """What all negatives of each anchor weigh, [b]."""
+        """Σ w e^{(s-1)/τ} of each anchor's negatives, corrected by the miner, with synthetic negatives, [b].
+
+        Raises:
+            InputError: the miner's weights have another shape than [b, 1, N] or [b, V, N]
+        """
         weight = self.miner.weight(block)
         if weight is not None and weight.shape != block.sim.shape and weight.shape != block.sim[:, :1].shape:
             expected = f"{list(block.sim[:, :1].shape)} or {list(block.sim.shape)}"
@@ -137,10 +146,10 @@ class InfoNCE(nn.Module):
         extra = self.miner.extra(block)
         return mass if extra is None else mass + block.exp(extra).sum(dim=1)
 
-    def push(self, block: Block) -> Tensor:
-        """How much the loss pushes each negative away, plain InfoNCE being 1: ∂mass/∂e^{s/τ}, [b, V, N].
+    def effective_weights(self, block: Block) -> Tensor:
+        """∂mass/∂e^{s/τ} of each negative, [b, V, N]; plain InfoNCE is 1.
 
-        It is the weight of a negative, together with what it gets through synthetic negatives and corrections.
+        This is its weight, together with its share in synthetic negatives and corrections.
         """
         with torch.enable_grad():
             sim = block.sim.detach().requires_grad_()
@@ -149,7 +158,7 @@ class InfoNCE(nn.Module):
 
     def _contrast(self, anchors: Tensor | None, *z: Tensor) -> Tensor:
         if anchors is not None:
-            z = tuple(part[anchors] for part in z)
+            z = tuple(rows[anchors] for rows in z)
             if len(z[0]) < 2:
                 raise InputError(f"a contrast needs at least 2 anchors (got {len(z[0])})")
         loss: Tensor = _Contrast.apply(self, *z)  # type: ignore[no-untyped-call]
@@ -157,7 +166,7 @@ class InfoNCE(nn.Module):
 
 
 class OneWay(InfoNCE):
-    """The loss of one side alone: anchors, their positives, and any candidates as negatives.
+    """The loss of one direction: anchors, their positives, and any candidates as negatives.
 
     ℓ(a_i) = log e^{θ(a_i,p_i)/τ} / (e^{θ(a_i,p_i)/τ} + Σ_{k≠i} w_ik e^{θ(a_i,c_k)/τ} + …), averaged over i.
     """
@@ -165,12 +174,13 @@ class OneWay(InfoNCE):
     def forward(  # type: ignore[override]
         self, h: Tensor, positives: Tensor, *banks: Tensor, anchors: Tensor | None = None, view: int = 0
     ) -> Tensor:
-        """The loss of anchors `h` [N, d] with one bank of candidates [N, d] or two; `positives` are the bank if none.
+        """The loss of anchors `h` [N, d] with one bank of candidates [N, d] or two, by default the `positives`.
 
-        Row i of everything is node i. The miner looks at anchors and first bank when `view` is 0; a call with
-        `view` 1 is the second half of a step, with the first bank's nodes as anchors.
+        Row i of every matrix is node i. The miner is prepared with anchors and first bank when `view` is 0; a call
+        with `view` 1 is the second half of a step, with the first bank's nodes as anchors.
         """
-        z = _unit(h, positives, *(banks or [positives]))
+        z = _normalize_rows(h, positives, *(banks or [positives]))
+        anchors = None if anchors is None else anchors.to(h.device)
         if view == 0:
             with torch.no_grad():
                 self.miner.prepare(z[0], z[2], anchors)
@@ -178,15 +188,16 @@ class OneWay(InfoNCE):
         return self._contrast(anchors, *z)
 
     def sides(self, *z: Tensor) -> list[Side]:
-        """The one side."""
+        """The one direction."""
         return [Side(z[0], z[1], z[2:], self.view)]
 
     def plan(self) -> Plan | None:
-        """None: the closed form is that of two sides."""
+        """None: the closed form needs both directions."""
         return None
 
 
 def _weighted_sum(mass: Tensor, weight: Tensor | None) -> Tensor:
+    """Sum over banks and candidates, [b], of masses [b, V, N]."""
     if weight is None:
         return mass.sum(dim=(1, 2))
     if weight.size(1) == 1:
@@ -195,19 +206,19 @@ def _weighted_sum(mass: Tensor, weight: Tensor | None) -> Tensor:
 
 
 class _Contrast(torch.autograd.Function):
-    """Take the gradient together with the loss: what is kept for the backward pass is of size [N, d]."""
+    """Computes the gradient together with the loss: what is saved for the backward pass is of size [N, d]."""
 
     @staticmethod
     def forward(ctx: Any, loss: InfoNCE, *z: Tensor) -> Tensor:
-        needed = ctx.needs_input_grad[1:]
-        wanted = any(needed)
+        needs_grad = ctx.needs_input_grad[1:]
+        with_gradient = any(needs_grad)
         plan = loss.plan() if z[0].dtype in (torch.float32, torch.float64) else None
         closed = None
         if plan is not None:
             with loss.workspace.lock:  # its buffers serve one call at a time
-                closed = closed_form.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, loss.split, wanted)
-        total, grads = closed or _walk(loss, z, needed)
-        if wanted:
+                closed = closed_form.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, loss.shard, with_gradient)
+        total, grads = closed or _contrast_blocks(loss, z, needs_grad)
+        if with_gradient:
             ctx.save_for_backward(*grads)
         return total
 
@@ -219,24 +230,26 @@ class _Contrast(torch.autograd.Function):
         return None, *(grad if grad is None or outer == 1 else outer * grad for grad in ctx.saved_tensors)
 
 
-def _walk(loss: InfoNCE, z: tuple[Tensor, ...], needed: Sequence[bool]) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-    """Loss and the needed gradients by blocks of complete rows, each block's gradient taken at once."""
-    leaves = [part.detach().requires_grad_(need) for part, need in zip(z, needed, strict=True)]
-    wanted = any(needed)
+def _contrast_blocks(
+    loss: InfoNCE, z: tuple[Tensor, ...], needs_grad: Sequence[bool]
+) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    """Loss and gradients in blocks of complete rows, with a backward pass per block."""
+    leaves = [rows.detach().requires_grad_(needed) for rows, needed in zip(z, needs_grad, strict=True)]
+    with_gradient = any(needs_grad)
     total = z[0].new_zeros((), dtype=torch.float64 if z[0].dtype == torch.float64 else torch.float32)
     sides = loss.sides(*leaves)
     nodes = len(z[0])
-    own = shard_slice(nodes, loss.split.part)
+    own = shard_slice(nodes, loss.shard.position)
     for side in sides:
-        for rows in blocks(nodes, loss.block_size, own.start, own.stop):
-            with torch.set_grad_enabled(wanted):
+        for rows in iterate_blocks(nodes, loss.block_size, own.start, own.stop):
+            with torch.set_grad_enabled(with_gradient):
                 value = _block_loss(loss, side, rows) / (len(sides) * nodes)
-            if wanted:
+            if with_gradient:
                 value.backward()
             total += value.detach()
-    # A part may have no rows.
+    # A shard may have no rows.
     grads = [torch.zeros_like(leaf) if leaf.requires_grad and leaf.grad is None else leaf.grad for leaf in leaves]
-    loss.split.whole(total, *(grad for grad in grads if grad is not None))
+    loss.shard.reduce(total, *(grad for grad in grads if grad is not None))
     return total, tuple(grads)
 
 
@@ -248,19 +261,24 @@ def _block_loss(loss: InfoNCE, side: Side, rows: slice) -> Tensor:
     return loss.row_losses(Block(sim, pos, side.banks, index, side.view, loss.tau)).sum()
 
 
-def _unit(*h: Tensor) -> tuple[Tensor, ...]:
-    """Rows of length 1, of matrices that fit together."""
-    if len({part.shape for part in h}) > 1 or h[0].dim() != 2 or len(h[0]) < 2:
-        shapes = " and ".join(str(list(part.shape)) for part in h)
+def _normalize_rows(*h: Tensor) -> tuple[Tensor, ...]:
+    """Unit rows of matrices [N, d].
+
+    Raises:
+        InputError: the shapes differ, or N < 2
+    """
+    if len({matrix.shape for matrix in h}) > 1 or h[0].dim() != 2 or len(h[0]) < 2:
+        shapes = " and ".join(str(list(matrix.shape)) for matrix in h)
         raise InputError(f"the two views need the same shape [N, d] with N ≥ 2 (got {shapes})")
-    return tuple(normalize(part, dim=1) for part in h)
+    return tuple(normalize(matrix, dim=1) for matrix in h)
 
 
-def _bytes(megabytes: float | None) -> int:
+def _memory_bytes(megabytes: float | None) -> int:
+    """Bytes of the option `memory`."""
     if megabytes is not None:
         return int(min(megabytes * 1e6, sys.maxsize))
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on this system
-        return int(DEFAULT_MEMORY * 1e6)
-    return min(int(DEFAULT_MEMORY * 1e6), machine // 10)
+    except (AttributeError, ValueError, OSError):  # not available on this system
+        return int(DEFAULT_MEGABYTES * 1e6)
+    return min(int(DEFAULT_MEGABYTES * 1e6), machine // 10)

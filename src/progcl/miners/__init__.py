@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 
+from torch_geometric.data import Data
+
+from progcl.config.miners import MINERS as TABLE
+from progcl.config.miners import MinerOptions, OwnMinerOptions
+from progcl.data.labels import oracle_classes
+from progcl.errors import InputError
 from progcl.miners.base import Block, Miner, Plan
 from progcl.miners.debiased import DCL, HCL
 from progcl.miners.frozen import FrozenPosterior
 from progcl.miners.mochi import MoCHi
 from progcl.miners.progcl import ProGCLMix, ProGCLWeight
 from progcl.miners.ring import Ring
+from progcl.posteriors.baselines import Oracle
+from progcl.registry import build, find, import_target
 
 __all__ = [
     "DCL",
@@ -24,15 +33,21 @@ __all__ = [
     "ProGCLMix",
     "ProGCLWeight",
     "Ring",
+    "make_miner",
 ]
 
-MINERS: dict[str, Callable[..., Miner]] = {
-    "none": Miner,
-    "progcl-weight": ProGCLWeight,
-    "progcl-mix": ProGCLMix,
-    "dcl": DCL,
-    "hcl": HCL,
-    "ring": Ring,
-    "mochi": MoCHi,
-}
+MINERS: dict[str, Callable[..., Miner]] = {name: import_target(entry.target, "miner") for name, entry in TABLE.items()}
 PROPOSED = ("none", "progcl-weight", "progcl-mix")  # what the paper proposes, beside its base
+
+
+def make_miner(options: MinerOptions, seed: int = 0, data: Data | None = None, per_batch: bool = False) -> Miner:
+    """The miner that a configuration names, with the options that its class has; `data` gives the oracle its labels."""
+    own = options.options if isinstance(options, OwnMinerOptions) else {}  # a user's class has its own defaults
+    values = {**({} if isinstance(options, OwnMinerOptions) else asdict(options)), "seed": seed, "per_batch": per_batch}
+    if values.get("estimator") == "oracle" and data is not None:
+        values["estimator"] = Oracle(oracle_classes(data))
+    miner = build(find(MINERS, options.name, "miner"), values, own)
+    if not isinstance(miner, Miner):
+        hint = "derive the class from progcl.Miner"
+        raise InputError(f"`{options.name}` makes no Miner, but {type(miner).__name__}", hint)
+    return miner

@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from progcl.errors import ProgclWarning
 
-ELEMENTS = 2**20  # of one bank's similarities in a block, if the user does not set the block size
+BLOCK_ELEMENTS = 2**20  # similarities of one bank in a block, unless the user sets the block size
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Block:
         pos: similarity of each anchor with its positive, [b]
         banks: the candidates' unit vectors, [N, d] each
         rows: the anchors' indices [b]; column rows[i] holds no negative of anchor i in any bank
-        view: which view the anchors are from, 0 or 1
+        view: the anchors' view, 0 or 1
         tau: the loss's temperature
     """
 
@@ -36,64 +37,98 @@ class Block:
 
     @property
     def count(self) -> int:
-        """How many negatives an anchor has."""
+        """Number of negatives per anchor."""
         return self.sim.size(1) * (self.sim.size(2) - 1)
 
     def masked(self, values: Tensor, fill: float) -> Tensor:
-        """`values` [b, V, N] with `fill` where an anchor would meet itself."""
+        """`values` [b, V, N] with `fill` in the anchors' own columns."""
         columns = self.rows[:, None, None].expand(-1, values.size(1), 1)
         return values.scatter(2, columns, fill)
 
     def exp(self, sim: Tensor) -> Tensor:
-        """e^{(s-1)/τ}: the unit of every mass. Shifted by the largest cosine, it cannot overflow."""
+        """e^{(s-1)/τ}, the unit of every mass. The shift by the largest cosine prevents overflow."""
         return sim.sub(1).div(self.tau).exp()
 
 
-class Miner(nn.Module):
-    """Plain InfoNCE: all negatives count alike.
+@dataclass(frozen=True)
+class Plan:
+    """A miner in closed form; without arguments, plain InfoNCE.
 
-    The base class of every miner: a subclass overrides what it changes. `prepare` may draw random numbers and
-    set state; the others are pure, so that a loss does not depend on how the rows are cut into blocks. State
-    lives in buffers.
+    Attributes:
+        key: identifies the frozen quantities, which are cached from step to step while it is the same object
+        probability: (view, rows, columns) -> p(true) of a view's anchors `rows` and candidates `columns`, frozen
+        bounds: cosines that Min-Max normalization maps to 0 and 1
+        candidates: for each view's anchors, the columns to mix, ascending, [N', N]
+        mixing_weights: (view, rows) -> unnormalized mixing coefficients of the candidates, frozen, [N', b]
+        pairs: ranks of the candidates to mix, the smaller in the first row, [2, m]
+        ring: quantiles of an anchor's similarities that bound its negatives
     """
 
+    key: object = None
+    probability: Callable[[int, slice, slice], Tensor] | None = None
+    bounds: tuple[float, float] = (-1.0, 1.0)
+    candidates: tuple[Tensor, ...] = ()
+    mixing_weights: Callable[[int, slice], Tensor] | None = None
+    pairs: Tensor | None = None
+    ring: tuple[float, float] | None = None
+
+    def mixing_bytes(self, like: Tensor) -> int:
+        """Memory for candidates, addresses, mixing weights, gathered similarities and their gradients."""
+        if self.pairs is None:
+            return 0
+        ranks, pairs = len(self.candidates[0]), self.pairs.size(1)
+        lists = sum(columns.numel() * columns.element_size() for columns in self.candidates)
+        addresses = 2 * (ranks + pairs) * torch.int32.itemsize
+        return lists + len(like) * ((5 * ranks + 2 * pairs) * like.element_size() + addresses)
+
+
+class Miner(nn.Module):
+    """Plain InfoNCE: all negatives have weight 1.
+
+    The base class of every miner: a subclass overrides what it changes. `prepare` may draw random numbers and
+    set state; the other methods are pure, so that a loss does not depend on how its rows are cut into blocks. State
+    lives in buffers.
+
+    Attributes:
+        plan_covers: methods that `plan` states in closed form; a subclass that overrides one of them, and not `plan`,
+            takes the generic path
+        memory: bytes that may be cached from step to step; set by the loss
+    """
+
+    plan_covers: frozenset[str] = frozenset({"weight", "extra", "correct"})
     epoch: int | None = None
     steps_without_epoch: int = 0
-    memory: int = 10**9  # bytes that may be kept from step to step; the loss sets it
+    memory: int = 10**9
 
     def set_epoch(self, epoch: int) -> None:
-        """Tell the epoch before its first step."""
+        """Set the epoch before its first step."""
         self.epoch = epoch
-
-    def remind(self, start: int) -> None:
-        """Warn a loop that has made `start` steps without telling any epoch: the miner waits for one."""
-        if self.epoch is not None or start == 0 or not self.training:
-            return
-        self.steps_without_epoch += 1
-        if self.steps_without_epoch == start + 1:
-            message = f"{start} steps without set_epoch(): the miner stays off. Call it once an epoch"
-            warnings.warn(message, ProgclWarning, stacklevel=5)
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Look at all unit vectors [N, d] of both views, once per step, without gradient.
 
-        `anchors` are the nodes [n] that this step contrasts with each other, all if None: a block's rows and
-        columns count these.
+        `anchors` [n] are the nodes that this step contrasts with each other, None for all: rows and columns of a
+        block count these.
         """
 
     def prepare_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
-        """The same for a step that sees some nodes of a larger graph alone: rows are those of `nodes` [n]."""
+        """The same for a batch of a larger graph: the rows of `z1` and `z2` are those of `nodes` [n]."""
         self.prepare(z1, z2)
 
     @property
     def needs_all_nodes(self) -> bool:
-        """Whether `prepare` has to see all nodes in this step, though few are contrasted; if not, few are embedded."""
+        """Whether this step must embed every node, even if it contrasts few."""
         return False
+
+    @property
+    def mines(self) -> bool:
+        """Whether this miner changes the loss at present."""
+        return type(self) is not Miner
 
     def weight(self, block: Block) -> Tensor | None:
         """Weights of the negatives, [b, 1, N] or [b, V, N]; None is 1. The anchors' own columns are ignored.
 
-        V is 2, the banks of the other view and of the anchors' own, or 1 where there is one bank alone.
+        V is 2 (the other view's bank and the anchors' own), or 1 where there is one bank.
         """
         return None
 
@@ -102,52 +137,42 @@ class Miner(nn.Module):
         return None
 
     def correct(self, mass: Tensor, block: Block) -> Tensor:
-        """A better estimate of the negatives' mass Σ w e^{(s-1)/τ} of each anchor, [b]."""
+        """A better estimate of each anchor's negative mass Σ w e^{(s-1)/τ}, [b]."""
         return mass
 
     def plan(self) -> Plan | None:
-        """What `weight` and `extra` come to in closed form; None leaves them to the generic path.
-
-        A subclass that overrides `weight`, `extra` or `correct` and not `plan` takes the generic path.
-        """
+        """The methods of `plan_covers` in closed form; None for the generic path."""
         return Plan()
 
+    def facts(self) -> dict[str, Any]:
+        """What a log or report should state about the miner at present."""
+        return {}
 
-def blocks(nodes: int, size: int | None = None, start: int = 0, stop: int | None = None) -> Iterator[slice]:
-    """Cut `nodes` rows, or a range of them, into slices of `size`, or of one that keeps a block's memory constant."""
-    size = size or max(1, ELEMENTS // nodes)
+    def remarks(self, epochs: int, batched: bool) -> list[str]:
+        """What a user should know before training for `epochs` epochs, on batches of a graph or on all of it."""
+        return []
+
+    def warn_without_epoch(self, start: int) -> None:
+        """Warn a training loop that makes more than `start` steps without `set_epoch`: the miner waits for it."""
+        if self.epoch is not None or start == 0 or not self.training:
+            return
+        self.steps_without_epoch += 1
+        if self.steps_without_epoch == start + 1:
+            message = f"{start} steps without set_epoch(): the miner stays off. Call it once an epoch"
+            warnings.warn(message, ProgclWarning, stacklevel=5)
+
+
+def remark_late_start(start: int, epochs: int, collects: bool = False) -> list[str]:
+    """A remark if a miner that starts at epoch `start`, or after collecting in it, never starts."""
+    if start + collects <= epochs:
+        return []
+    after = " and collects until the next" if collects else ""
+    return [f"no mining: miner.start_epoch is {start}{after}, the last epoch {epochs}"]
+
+
+def iterate_blocks(nodes: int, size: int | None = None, start: int = 0, stop: int | None = None) -> Iterator[slice]:
+    """Slices of `size` rows from `start` to `stop` of `nodes` rows; by default, a size of constant memory per block."""
+    size = size or max(1, BLOCK_ELEMENTS // nodes)
     stop = nodes if stop is None else stop
     for first in range(start, stop, size):
         yield slice(first, min(first + size, stop))
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the closed form needs to know of a miner; nothing for plain InfoNCE.
-
-    Attributes:
-        key: what the frozen parts were made from; they are kept from step to step as long as it is the same object
-        probability: (view, rows, columns) -> p(true) of view's anchors `rows` and candidates `columns`, frozen
-        bounds: the cosines that Min-Max normalisation takes to 0 and 1
-        columns: for each view's anchors, the candidates to mix [N', N], ascending
-        strength: (view, rows) -> what they are mixed by [N', b], frozen
-        pairs: two rows of ranks [2, m], the smaller above the larger
-        ring: quantiles of an anchor's similarities between which its negatives count
-    """
-
-    key: object = None
-    probability: Callable[[int, slice, slice], Tensor] | None = None
-    bounds: tuple[float, float] = (-1.0, 1.0)
-    columns: tuple[Tensor, ...] = ()
-    strength: Callable[[int, slice], Tensor] | None = None
-    pairs: Tensor | None = None
-    ring: tuple[float, float] | None = None
-
-    def mixing_bytes(self, like: Tensor) -> int:
-        """What lists, places, strengths, gathered similarities and their gradients take for synthetic negatives."""
-        if self.pairs is None:
-            return 0
-        ranks, pairs = len(self.columns[0]), self.pairs.size(1)
-        lists = sum(part.numel() * part.element_size() for part in self.columns)
-        places = 2 * (ranks + pairs) * torch.int32.itemsize
-        return lists + len(like) * ((5 * ranks + 2 * pairs) * like.element_size() + places)

@@ -7,21 +7,25 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from progcl.errors import InputError, in_range
-from progcl.miners.base import ELEMENTS, blocks
+from progcl.config.miners import ProGCLWeightOptions
+from progcl.errors import InputError
+from progcl.miners.base import Miner, remark_late_start
 from progcl.miners.mixing import Seeded
+from progcl.miners.similarities import sample_similarities, sample_similarities_only
+from progcl.miners.snapshots import CollectedByNode, PerBatch, Snapshot, WholeGraph
 from progcl.posteriors import make_posterior
 from progcl.posteriors.base import PosteriorLike
 
-MOST = 2**23  # similarities that a mixture of four parameters is fitted to, at the most
-NEVER = -1
+COSINE_BOUNDS = (-1.0, 1.0)
 
 
 class FrozenPosterior(Seeded):
-    """What both schemes share: at epoch E, fit a mixture to inter-view similarities and freeze p(true | s).
+    """Base of ProGCL's schemes: at epoch E, fit a mixture to inter-view similarities and freeze p(true | s).
 
-    Frozen is a snapshot of the two views' unit vectors, [2, N, d], from which any row of similarities of
-    epoch E, and so of probabilities, can be computed again: nothing of size N x N is kept.
+    Xia et al., 2022, "ProGCL: Rethinking Hard Negative Mining in Graph Contrastive Learning".
+
+    What is frozen is a snapshot of the two views' unit vectors, [2, N, d], from which any row of epoch E's
+    similarities, and so of its probabilities, is recomputed: nothing of size N x N is kept.
 
     `variant="paper"` follows Algorithm 1. s is Min-Max normalized by the range of epoch E's inter-view
     negatives, M' negatives are drawn per anchor, and the second view's anchors use the transposed similarities.
@@ -36,25 +40,21 @@ class FrozenPosterior(Seeded):
         samples: M', similarities drawn per anchor
         variant: `paper` or `released`
         true_component: the true negatives' component has the smaller `mean` or the larger `weight`
-        estimator: of p(true | s): beta, gaussian, random, tuned, or anything with `fit` and `predict_proba`
-        per_batch: a mixture for every batch (Algorithm 2), which needs the same in every epoch; else one for all
+        estimator: of p(true | s): beta, gaussian, random, tuned, or any object with `fit` and `predict_proba`
+        per_batch: one mixture per batch (Algorithm 2), for batches that are the same in every epoch; else one for all
         seed: of the miner's own random numbers
 
     A loss that is called with batches of a larger graph collects the snapshot by node in epoch E, and mines from the
-    first step of the next epoch on; `per_batch` mines at once. A node that epoch E did not meet is taken as it is when
-    it is first met. The range of s is then that of the similarities drawn for the fit.
+    first step of the next epoch on; `per_batch` mines at once. A node that epoch E did not contain is recorded when
+    it first occurs. The range of s is then that of the similarities drawn for the fit.
 
     Attributes:
-        snapshot: unit vectors of both views at epoch E, [2, N, d]
-        present: the part of it that belongs to the last step's anchors, whose rows the methods below count
+        anchors: nodes of the present step [n], None for all
+        anchor_vectors: their rows of the snapshot, [2, n, d]; the methods below count these
+        fit_row: the row of `source.fits` that holds for them, None before the fit
     """
 
-    snapshot: Tensor
-    bounds: Tensor
-    fitted: Tensor
-    met: Tensor
-    ranges: Tensor
-    fits: Tensor
+    plan_covers = Miner.plan_covers | {"score", "normalize"}
 
     def __init__(
         self,
@@ -69,10 +69,9 @@ class FrozenPosterior(Seeded):
         seed: int = 0,
     ) -> None:
         super().__init__(seed)
-        in_range("start_epoch", start_epoch, 0)
-        in_range("samples", samples, 1)
-        if variant not in ("paper", "released"):
-            raise InputError(f"unknown variant `{variant}`", "known: paper, released")
+        ProGCLWeightOptions(  # raises if a value is out of range
+            start_epoch=start_epoch, prior=prior, iterations=iterations, samples=samples, variant=variant
+        )
         self.start_epoch = start_epoch
         self.samples = samples
         self.released = variant == "released"
@@ -80,87 +79,111 @@ class FrozenPosterior(Seeded):
         options = {"prior": prior, "iterations": iterations, "true_component": rule, "min_beta": min_beta, "seed": seed}
         self.estimator = make_posterior(estimator, **options)
         self.per_batch = per_batch
+        self.whole_graph = WholeGraph()
+        self.batches = PerBatch() if per_batch else CollectedByNode()
+        self.fit_row: int | None = None
         self.anchors: Tensor | None = None
-        self.present = torch.empty(0)
-        self.register_buffer("snapshot", torch.empty(0))
-        self.register_buffer("bounds", torch.tensor([-1.0, 1.0], dtype=torch.float64))
-        self.register_buffer("fitted", torch.empty(0, dtype=torch.float64))
-        # In batches: when a node was met first (`per_batch`: in which batch), and what was fitted to each batch.
-        self.register_buffer("met", torch.empty(0, dtype=torch.long))
-        self.register_buffer("fits", torch.empty(0, 0, dtype=torch.float64))
-        self.register_buffer("ranges", torch.empty(0, 2, dtype=torch.float64))
+        self.anchor_vectors = torch.empty(0)
+        self.register_load_state_dict_post_hook(_restore_fit)  # type: ignore[no-untyped-call]
 
     @property
-    def known(self) -> Tensor:
-        """The nodes that the snapshot holds."""
-        if self.met.numel():
-            return (self.met != NEVER).nonzero().flatten()
-        return torch.arange(self.snapshot.size(1), device=self.snapshot.device)
+    def source(self) -> Snapshot:
+        """The snapshot in use: the whole graph's if there is one, else the batches'."""
+        return self.whole_graph if len(self.whole_graph.fits) else self.batches
+
+    @property
+    def snapshot(self) -> Tensor:
+        """Unit vectors of both views at epoch E, [2, N, d]."""
+        return self.source.vectors
+
+    @property
+    def known_nodes(self) -> Tensor:
+        """Nodes whose vectors the snapshot holds."""
+        return self.source.nodes
+
+    @property
+    def bounds(self) -> Tensor:
+        """Cosines that Min-Max normalization maps to 0 and 1, [2]."""
+        if self.fit_row is None:
+            return torch.tensor(COSINE_BOUNDS, dtype=torch.float64)
+        return self.source.fits[self.fit_row, :2]
+
+    @property
+    def fitted(self) -> Tensor:
+        """The posterior's numbers (`Posterior.to_tensor`); empty before the fit."""
+        return torch.empty(0, dtype=torch.float64) if self.fit_row is None else self.source.fits[self.fit_row, 2:]
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether epoch E's mixture is fitted, be it degenerate or not."""
+        return self.fit_row is not None
 
     @property
     def active(self) -> bool:
         """Whether the mixture is fitted and tells true from false negatives."""
-        return self.fitted.numel() > 0 and not self.estimator.degenerate_
+        return self.is_fitted and not self.estimator.degenerate_
+
+    @property
+    def mines(self) -> bool:
+        """Whether the mixture is fitted and tells true from false negatives."""
+        return self.active
 
     @property
     def needs_all_nodes(self) -> bool:
-        """Whether the mixture is to be fitted now."""
-        return (self.epoch or 0) >= self.start_epoch and not self.fitted.numel()
+        """Whether the mixture is to be fitted in this step."""
+        return (self.epoch or 0) >= self.start_epoch and not self.is_fitted
+
+    def facts(self) -> dict[str, Any]:
+        """The fitted mixture in plain numbers, true negatives first; of one mixture per batch, how many there are."""
+        return {"mixture": self.source.facts(self.estimator)} if self.is_fitted else {}
+
+    def remarks(self, epochs: int, batched: bool) -> list[str]:
+        """That the posterior uses labels, or that mining never starts."""
+        labels = ["miner.estimator `oracle` trains with labels: for analysis only"]
+        collects = batched and not self.per_batch
+        return labels * self.estimator.uses_labels + remark_late_start(self.start_epoch, epochs, collects)
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
-        """Fit the mixture in the first step of epoch E; take the anchors' part of the snapshot."""
-        self.remind(self.start_epoch)
+        """Fit the mixture in the first step of epoch E; select the anchors' rows of the snapshot.
+
+        Raises:
+            InputError: the shape of the embeddings is not that of epoch E
+        """
+        self.warn_without_epoch(self.start_epoch)
         if self.needs_all_nodes:
-            self.snapshot = torch.stack([z1, z2]).detach().clone()
-            self._fit(z1, z2)
+            self._use_fit(self.whole_graph.update(z1, z2, None, self.epoch or 0, self._fit))
         if not self.active:
             return
         if self.snapshot.shape[1:] != z1.shape:
             then, now = list(self.snapshot.shape[1:]), list(z1.shape)
             raise InputError(f"the mixture was fitted on embeddings {then}, the loss is called with {now}")
-        self._take(anchors)
+        self._select(anchors)
 
     def prepare_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
-        """Collect the snapshot, fit when it is complete, and take the batch's part of it."""
-        at_once = self.fitted.numel() and not self.met.numel()  # `prepare` has seen all nodes
-        if not at_once:
-            self._collect(z1, z2, nodes)
+        """Collect the snapshot, fit when it is complete, and select the batch's rows of it."""
+        if self.source is not self.whole_graph:
+            self.warn_without_epoch(max(1, self.start_epoch))
+            epoch = self.epoch or 0
+            if epoch >= self.start_epoch:
+                self._use_fit(self.batches.update(z1, z2, nodes, epoch, self._fit))
         if self.active:
-            self._take(nodes)
+            self._select(nodes)
 
-    def _collect(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
-        self.remind(max(1, self.start_epoch))
-        epoch = self.epoch or 0
-        if epoch < self.start_epoch:
-            return
-        if self.per_batch:
-            self._turn_to_batch(z1, z2, nodes)
-        else:
-            if not self.fitted.numel() and self.met.numel() and epoch > int(self.met.max()):
-                self._fit(self.snapshot[0, self.known], self.snapshot[1, self.known], exact=False)
-            self._remember(z1, z2, nodes, epoch)
-
-    def _take(self, nodes: Tensor | None) -> None:
-        self.anchors = nodes
-        self.present = self.snapshot if nodes is None else self.snapshot[:, nodes]
-        self.ready()
-
-    def ready(self) -> None:
-        """What else a step needs, once its part of the snapshot is taken."""
+    def prepare_anchors(self) -> None:
+        """Hook for what else a step needs, once `anchor_vectors` are selected."""
 
     def normalize(self, sim: Tensor) -> Tensor:
-        """Cosines to [0, 1]."""
-        low, high = self.bounds.tolist()
-        return sim.sub(low).div_(high - low).clamp_(0, 1)
+        """Min-Max normalization of cosines to [0, 1]."""
+        return _normalize(sim, *self.bounds.tolist())
 
-    def frozen(self, rows: Tensor | slice, view: int, columns: slice = slice(None)) -> Tensor:
+    def frozen_similarities(self, rows: Tensor | slice, view: int, columns: slice = slice(None)) -> Tensor:
         """Normalized inter-view similarities of epoch E, [b, N]."""
         view = 0 if self.released else view
-        return self.normalize(self.present[view][rows] @ self.present[1 - view][columns].T)
+        return self.normalize(self.anchor_vectors[view][rows] @ self.anchor_vectors[1 - view][columns].T)
 
     def probability(self, s: Tensor, view: int, rows: Tensor | slice, columns: Tensor | slice = slice(None)) -> Tensor:
-        """p(true) of view's anchors `rows` [b] and candidates `columns` [n] or [b, n], with frozen similarities s."""
-        nodes = torch.arange(self.present.size(1), device=s.device) if self.anchors is None else self.anchors
+        """p(true) of a view's anchors `rows` [b] and candidates `columns` [n] or [b, n], with frozen similarities s."""
+        nodes = torch.arange(self.anchor_vectors.size(1), device=s.device) if self.anchors is None else self.anchors
         anchors, others = nodes[rows].unsqueeze(1), nodes[columns]
         pairs = (anchors, others) if view == 0 or self.released else (others, anchors)
         return self.estimator.for_pairs(s, *pairs)
@@ -168,99 +191,50 @@ class FrozenPosterior(Seeded):
     def score(self, rows: Tensor, view: int, sim: Tensor | None = None) -> Tensor:
         """p(true | s)·s, the numerator of Eq. 10, [b, N], 0 for the anchor itself.
 
-        p is epoch E's; s is taken from the cosines `sim` if they are given, and is epoch E's if not.
+        p is epoch E's; s is that of the cosines `sim` [b, N], or epoch E's if these are None.
         """
-        s = self.frozen(rows, view)
+        s = self.frozen_similarities(rows, view)
         score = self.probability(s, view, rows) * (s if sim is None else self.normalize(sim))
         score[torch.arange(len(rows), device=rows.device), rows] = 0
         return score
 
     @property
     def key(self) -> object:
-        """What stands for the frozen similarities of the present anchors, as long as they stay the same."""
+        """Identifies the frozen similarities of the anchors; None where they change with every step."""
         return self.snapshot if self.anchors is None else None
 
-    def _fit(self, z1: Tensor, z2: Tensor, exact: bool = True) -> None:
-        """Fit to a sample; the range of s is that of all similarities if `exact`, and else the sample's."""
-        sample, low, high = self._similarities(z1, z2) if exact else self._drawn_similarities(z1, z2)
-        if not self.released and high > low:
-            self.bounds = torch.tensor([low, high], dtype=torch.float64)
-        self.estimator.fit(self.normalize(sample.double()).cpu())
-        self.fitted = self.estimator.to_tensor()
+    def _fit(self, own: Tensor, other: Tensor, exact_range: bool) -> Tensor:
+        """Fit to a sample of similarities of unit vectors [n, d]; the result is a row of `Snapshot.fits`."""
+        if exact_range:
+            sample = sample_similarities(own, other, self.samples, self.generator, shared_columns=self.released)
+        else:
+            sample = sample_similarities_only(own, other, self.samples, self.generator)
+        bounds = (sample.low, sample.high) if sample.high > sample.low and not self.released else COSINE_BOUNDS
+        self.estimator.fit(_normalize(sample.values.cpu().double(), *bounds))
+        return torch.cat([torch.tensor(bounds, dtype=torch.float64), self.estimator.to_tensor()])
 
-    def _similarities(self, own: Tensor, other: Tensor) -> tuple[Tensor, float, float]:
-        """A sample of inter-view cosines, and the range of all that belong to negatives."""
-        nodes, device = len(own), own.device
-        shift = torch.randint(1, nodes, (nodes, self.samples), generator=self.generator)
-        columns = torch.randint(0, nodes, (self.samples,), generator=self.generator).to(device)
-        # Buffers are made once: small tensors that stay between large ones that go would leave holes in memory.
-        sample, buffer = own.new_empty(nodes, self.samples), own.new_empty(0)
-        low, high = torch.inf, -torch.inf
-        for rows in blocks(nodes):
-            sim = torch.mm(own[rows], other.T, out=buffer.resize_(rows.stop - rows.start, nodes))
-            index = torch.arange(rows.start, rows.stop, device=device)
-            if self.released:
-                sample[rows] = sim[:, columns]
-            else:
-                sample[rows] = sim.gather(1, (index[:, None] + shift[rows].to(device)) % nodes)
-            here = torch.arange(len(sim), device=device)
-            sim[here, index] = sim[here, (index + 1) % nodes]  # the positive is not a negative
-            low, high = min(low, sim.min().item()), max(high, sim.max().item())
-        return sample, low, high
+    def _use_fit(self, row: int | None) -> None:
+        self.fit_row = row
+        if row is not None:
+            self.estimator.from_tensor(self.fitted)
 
-    def _drawn_similarities(self, own: Tensor, other: Tensor) -> tuple[Tensor, float, float]:
-        """The same for many nodes: nothing but the sample is computed, of at most MOST similarities."""
-        nodes = len(own)
-        samples = max(1, min(self.samples, MOST // nodes))
-        sample = own.new_empty(nodes, samples)
-        for rows in blocks(nodes, max(1, ELEMENTS // own[0].numel() // samples)):
-            index = torch.arange(rows.start, rows.stop)[:, None]
-            shift = torch.randint(1, nodes, (len(index), samples), generator=self.generator)
-            columns = ((index + shift) % nodes).to(own.device)
-            sample[rows] = torch.einsum("nd,nsd->ns", own[rows], other[columns])
-        return sample, sample.min().item(), sample.max().item()
-
-    def _remember(self, z1: Tensor, z2: Tensor, nodes: Tensor, mark: int) -> None:
-        """Keep the vectors of nodes that are met for the first time."""
-        room = int(nodes.max()) + 1 - len(self.met)
-        if room > 0:
-            more = max(room, len(self.met) // 2)
-            self.met = torch.cat([self.met, self.met.new_full((more,), NEVER)])
-            old = self.snapshot if self.snapshot.numel() else z1.new_empty(2, 0, z1.size(1))
-            self.snapshot = torch.cat([old, z1.new_zeros(2, more, z1.size(1))], dim=1)
-        new = self.met[nodes] == NEVER
-        self.snapshot[:, nodes[new]] = torch.stack([z1[new], z2[new]])
-        self.met[nodes[new]] = mark
-
-    def _turn_to_batch(self, z1: Tensor, z2: Tensor, nodes: Tensor) -> None:
-        """Take up what was fitted to a batch, or fit if it is new."""
-        known = torch.full_like(nodes, NEVER)
-        inside = nodes < len(self.met)
-        known[inside] = self.met[nodes[inside]]
-        number = len(self.fits)
-        if bool((known == NEVER).all()):
-            self._remember(z1, z2, nodes, number)
-            self._fit(z1, z2)
-            self.fits = torch.cat([self.fits.view(number, -1), self.fitted[None]] if number else [self.fitted[None]])
-            self.ranges = torch.cat([self.ranges, self.bounds[None]])
-            return
-        number = int(known[0])
-        if not bool((known == number).all()):
-            hint = "keep batches and their order, or leave per_batch off"
-            raise InputError("a mixture for every batch needs the same batches in every epoch", hint)
-        self.fitted, self.bounds = self.fits[number].clone(), self.ranges[number].clone()
-        self.estimator.from_tensor(self.fitted)
+    def _select(self, nodes: Tensor | None) -> None:
+        self.anchors = nodes
+        self.anchor_vectors = self.snapshot if nodes is None else self.snapshot[:, nodes]
+        self.prepare_anchors()
 
     def extra_repr(self) -> str:
-        """What the miner is set to, and whether it is at work."""
-        fitted = "on" if self.active else "given up" if self.fitted.numel() else "not fitted"
-        return f"start_epoch={self.start_epoch}, variant={'released' if self.released else 'paper'}, {fitted}"
+        """Options and whether the miner is at work."""
+        state = "on" if self.active else "degenerate fit" if self.is_fitted else "not fitted"
+        return f"start_epoch={self.start_epoch}, variant={'released' if self.released else 'paper'}, {state}"
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        for name in ("snapshot", "fitted", "met", "fits", "ranges"):  # sizes are known only after the fit
-            if prefix + name in state_dict:
-                setattr(self, name, torch.empty_like(state_dict[prefix + name]))
-        super()._load_from_state_dict(state_dict, prefix, *args)
-        self.anchors, self.present = None, self.snapshot
-        if self.fitted.numel():
-            self.estimator.from_tensor(self.fitted)
+
+def _normalize(sim: Tensor, low: float, high: float) -> Tensor:
+    return sim.sub(low).div_(high - low).clamp_(0, 1)
+
+
+def _restore_fit(miner: FrozenPosterior, _: object) -> None:
+    """After a state is loaded: use its last fit, and drop what belongs to an earlier step."""
+    fits = len(miner.source.fits)
+    miner._use_fit(fits - 1 if fits else None)
+    miner.anchors, miner.anchor_vectors = None, miner.snapshot

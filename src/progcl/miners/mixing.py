@@ -10,20 +10,26 @@ from torch.nn.functional import embedding_bag
 
 from progcl.miners.base import Miner
 
+TINY = 1e-12  # least squared length of a mixed vector
+CACHED_PAIRS = 2**11  # pairs at a time, so that their vectors stay in the cache
+
 
 class Seeded(Miner):
-    """A miner with random numbers of its own, which a checkpoint keeps."""
+    """A miner with a random generator of its own, whose state goes into checkpoints.
+
+    The generator is on the CPU, so that draws are the same on every device.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
 
     def get_extra_state(self) -> Tensor:
-        """The random state, so that a checkpoint holds it."""
+        """The random state, for checkpoints."""
         return self.generator.get_state()
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take the random state back."""
+        """Restore the random state."""
         self.generator.set_state(state.cpu())
 
 
@@ -43,20 +49,18 @@ def mixed_cosines(sim: Tensor, bank: Tensor, first: Tensor, second: Tensor, alph
 
 
 def blend(sim: Tensor, first: Tensor, second: Tensor, alpha: Tensor) -> Tensor:
-    """α θ(a, p) + (1-α) θ(a, q)."""
+    """α θ(a, p) + (1-α) θ(a, q), [b, m]."""
     return alpha * sim.gather(1, first) + (1 - alpha) * sim.gather(1, second)
 
 
 class _PairCosines(torch.autograd.Function):
-    """z_p·z_q for index pairs [b, m], in pieces that stay in the cache: [b, m, d] is never alive."""
-
-    PIECE = 2**11
+    """z_p·z_q for index pairs [b, m], a few at a time: [b, m, d] is never allocated."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, first: Tensor, second: Tensor) -> Tensor:
         ctx.save_for_backward(z, first, second)
-        pieces = zip(*(part.flatten().split(_PairCosines.PIECE) for part in (first, second)), strict=True)
-        cosines = [z.index_select(0, p).mul_(z.index_select(0, q)).sum(dim=1) for p, q in pieces]
+        chunks = zip(*(index.flatten().split(CACHED_PAIRS) for index in (first, second)), strict=True)
+        cosines = [z.index_select(0, p).mul_(z.index_select(0, q)).sum(dim=1) for p, q in chunks]
         return torch.cat(cosines).view_as(first)
 
     @staticmethod
@@ -70,6 +74,3 @@ class _PairCosines(torch.autograd.Function):
         starts[0] = 0
         weight = grads[0].flatten().repeat(2)[order]
         return embedding_bag(source[order], z, starts, mode="sum", per_sample_weights=weight), None, None
-
-
-TINY = 1e-12  # least squared length of a mixed vector

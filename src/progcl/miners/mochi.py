@@ -1,4 +1,4 @@
-"""MoCHi: negatives mixed from the hardest ones, whatever they are."""
+"""MoCHi: negatives mixed from the hardest ones."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from progcl.errors import in_range
-from progcl.miners.base import Block
+from progcl.config.miners import MoCHiOptions
+from progcl.miners.base import Block, remark_late_start
 from progcl.miners.mixing import TINY, Seeded, draw_pairs, mixed_cosines
 
 
 class MoCHi(Seeded):
-    """Add negatives mixed from the hardest ones, with each other and with the anchor (Kalantidis et al., 2020).
+    """Add negatives mixed from the hardest ones, with each other and with the anchor.
+
+    Kalantidis et al., 2020, "Hard Negative Mixing for Contrastive Learning".
 
     Of the N' inter-view negatives most similar to the anchor q: m points α n_i + (1-α) n_j with α ~ U(0, 1), and m'
-    points β q + (1-β) n_j with β ~ U(0, 1/2), all brought to unit length. Ranks, α and β are drawn anew in every step
-    and shared by the anchors, whose hardest differ.
+    points β q + (1-β) n_j with β ~ U(0, 1/2), all normalized to unit length. Ranks, α and β are drawn anew in every
+    step and shared by the anchors, whose hardest differ.
 
     Args:
         start_epoch: end of the warm-up, until which the loss is plain InfoNCE
@@ -25,6 +27,12 @@ class MoCHi(Seeded):
         synthetic: m
         with_anchor: m'
         seed: of the miner's own random numbers
+
+    Attributes:
+        pairs: ranks of n_i and n_j, [2, m]
+        shares: α, [m]
+        partners: ranks of the n_j that are mixed with the anchor, [m']
+        anchor_shares: β, [m']
     """
 
     pairs: Tensor
@@ -36,10 +44,9 @@ class MoCHi(Seeded):
         self, start_epoch: int = 0, hardest: int = 1024, synthetic: int = 1024, with_anchor: int = 128, seed: int = 0
     ) -> None:
         super().__init__(seed)
-        in_range("start_epoch", start_epoch, 0)
-        in_range("hardest", hardest, 1)
-        in_range("synthetic", synthetic, 0)
-        in_range("with_anchor", with_anchor, 0)
+        MoCHiOptions(  # raises if a value is out of range
+            start_epoch=start_epoch, hardest=hardest, synthetic=synthetic, with_anchor=with_anchor
+        )
         self.start_epoch = start_epoch
         self.hardest = hardest
         self.synthetic = synthetic
@@ -49,12 +56,21 @@ class MoCHi(Seeded):
 
     @property
     def active(self) -> bool:
-        """Whether the warm-up is over, and there is anything to add."""
+        """Whether the warm-up is over, and there are points to add."""
         return (self.epoch or 0) >= self.start_epoch and self.synthetic + self.with_anchor > 0
+
+    @property
+    def mines(self) -> bool:
+        """Whether the warm-up is over, and there are points to add."""
+        return self.active
+
+    def remarks(self, epochs: int, batched: bool) -> list[str]:
+        """That mining never starts."""
+        return remark_late_start(self.start_epoch, epochs)
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Draw this step's ranks and shares."""
-        self.remind(self.start_epoch)
+        self.warn_without_epoch(self.start_epoch)
         if not self.active:
             return
         self.count = min(self.hardest, (len(z1) if anchors is None else len(anchors)) - 1)
@@ -78,5 +94,5 @@ class MoCHi(Seeded):
         return torch.cat([mixed, (share + rest * partner) * squared.clamp_min(TINY).rsqrt()], dim=1)
 
     def extra_repr(self) -> str:
-        """What the miner is set to."""
+        """Options of the miner."""
         return f"hardest={self.hardest}, synthetic={self.synthetic}, with_anchor={self.with_anchor}"

@@ -16,15 +16,31 @@ from progcl.registry import build, find
 __all__ = [
     "POSTERIORS",
     "BetaMixture",
-    "Estimator",
     "GaussianMixture",
     "Mixture",
     "Oracle",
+    "Posterior",
+    "PosteriorLike",
     "Random",
     "Tabulated",
     "Tuned",
     "make_posterior",
 ]
+
+
+def make_posterior(kind: str | PosteriorLike, **options: Any) -> Posterior:
+    """A posterior by its name, with those of the options that it has, or a user's own estimator.
+
+    Raises:
+        InputError: the name is unknown, or the object has no `fit` and `predict_proba`
+    """
+    estimator: Any = build(find(POSTERIORS, kind, "estimator"), options) if isinstance(kind, str) else kind
+    if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "predict_proba")):
+        known = f"known: {', '.join(POSTERIORS)}"
+        raise InputError(f"`estimator` needs fit and predict_proba (got {estimator!r})", known)
+    return estimator if isinstance(estimator, Posterior) else Tabulated(estimator)
+
+
 POSTERIORS: dict[str, Callable[..., Posterior]] = {
     "beta": BetaMixture,
     "gaussian": GaussianMixture,
@@ -32,11 +48,3 @@ POSTERIORS: dict[str, Callable[..., Posterior]] = {
     "tuned": Tuned,
     "oracle": Oracle,
 }
-
-
-def make_posterior(kind: str | PosteriorLike, **options: Any) -> Posterior:
-    """An estimator by its name, with those of the options that it has, or a user's own."""
-    made: Any = build(find(POSTERIORS, kind, "estimator"), options) if isinstance(kind, str) else kind
-    if isinstance(made, type) or not (hasattr(made, "fit") and hasattr(made, "predict_proba")):
-        raise InputError(f"`estimator` needs fit and predict_proba (got {made!r})", f"known: {', '.join(POSTERIORS)}")
-    return made if isinstance(made, Posterior) else Tabulated(made)

@@ -1,4 +1,4 @@
-"""p(true | s) that is not fitted to the similarities: random, tuned by hand, or from the labels."""
+"""Posteriors that are not fitted to the similarities: random, tuned by hand, or from the labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from progcl.seeding import HASH_RANGE, hash_pairs
 
 
 class Tuned(Posterior):
-    """p_t = 1 - s: the more similar, the less probably a true negative, without any fit."""
+    """p_t = 1 - s: the more similar, the less probably a true negative (the paper's ablation)."""
 
     def posterior(self, s: Tensor) -> Tensor:
         """1 - s."""
@@ -19,32 +19,37 @@ class Tuned(Posterior):
 
 
 class Random(Posterior):
-    """p_r: uniform in [0, 1], whatever the similarity; drawn once for each pair of nodes.
+    """p_r: uniform in [0, 1] and independent of the similarity, one number per pair of nodes (the paper's ablation).
 
-    A pair's number is a hash of the two nodes, so that it stays the same without being kept.
+    The number is a hash of the two nodes, so that it is the same in every step without being stored.
     """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
     def posterior(self, s: Tensor) -> Tensor:
-        """The same numbers for the same shape."""
-        generator = torch.Generator(s.device).manual_seed(self.seed)
-        return torch.rand(s.shape, generator=generator, device=s.device, dtype=s.dtype)
+        """Uniform numbers, the same for the same shape on every device."""
+        generator = torch.Generator().manual_seed(self.seed)
+        return torch.rand(s.shape, generator=generator, dtype=s.dtype).to(s.device)
 
     def for_pairs(self, s: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """A hash of the two nodes."""
-        return hash_pairs(self.seed, first, second).double().div_(HASH_RANGE).to(s.dtype).expand_as(s)
+        """A hash of the two nodes, in [0, 1)."""
+        return hash_pairs(self.seed, first, second).to(s.dtype).div_(HASH_RANGE).expand_as(s)
 
 
 class Oracle(Posterior):
-    """1 for two nodes of different classes, 0 for two of one class: what perfect knowledge would say.
+    """1 for two nodes of different classes, 0 for two of one class: perfect knowledge.
 
-    It uses labels, so it serves analysis only.
+    It uses labels, and serves analysis only.
 
     Args:
         classes: the class of every node [N]; a negative number is an unknown class, unlike any other
+
+    Raises:
+        InputError: there are no classes
     """
+
+    uses_labels = True
 
     def __init__(self, classes: Tensor | None = None) -> None:
         if classes is None:
@@ -52,13 +57,17 @@ class Oracle(Posterior):
         self.classes = torch.as_tensor(classes)
 
     def posterior(self, s: Tensor) -> Tensor:
-        """No answer: it depends on the nodes."""
-        raise InputError("the oracle knows nodes, not similarities", "ask for pairs of nodes with of_pairs")
+        """Always raises `InputError`: the answer depends on the nodes."""
+        raise InputError("the oracle knows nodes, not similarities", "use for_pairs(s, first, second)")
 
     def for_pairs(self, s: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """Whether the labels differ."""
+        """1 where the classes differ or are unknown, else 0.
+
+        Raises:
+            InputError: a node has no entry in `classes`
+        """
         classes = self.classes.to(s.device)
         if len(classes) <= max(int(first.max()), int(second.max())):
             raise InputError(f"the oracle has labels for {len(classes)} nodes, the graph has more")
-        one, other = classes[first], classes[second]
-        return ((one != other) | (one < 0)).to(s.dtype).expand_as(s)
+        own, other = classes[first], classes[second]
+        return ((own != other) | (own < 0)).to(s.dtype).expand_as(s)

@@ -10,12 +10,14 @@ from torch import Tensor
 from progcl.posteriors.base import Floats
 from progcl.posteriors.mixture import EDGE, Mixture, Rule
 
-TINY = 1e-12
-PIECE = 2**18  # similarities at a time: of all of them only the logarithms are kept beside
+TINY = 1e-12  # least p(c | s), and least variance
+CHUNK = 2**18  # similarities per step of arithmetic; for all of them, only the logarithms are kept
 
 
 class BetaMixture(Mixture):
-    """Two beta distributions on [0, 1], one of true and one of false negatives, fitted by EM with moments.
+    """Two beta distributions on [0, 1], one of true and one of false negatives, fitted by EM with moment matching.
+
+    Xia et al., 2022, "ProGCL: Rethinking Hard Negative Mining in Graph Contrastive Learning".
 
     p(s) = Σ_c λ_c Beta(s | α_c, β_c)                                        (Eq. 3, 4)
 
@@ -27,7 +29,7 @@ class BetaMixture(Mixture):
         prior: w_init, initial weight of the false negatives' component
         iterations: I, the number of EM steps
         true_component: what marks the true negatives: the smaller `mean`, the larger `weight`, or `first`
-        min_beta: what a second component's β below 1 becomes (the authors' code: 1.01); None leaves it free
+        min_beta: replaces a second component's β below 1 (the authors' code: 1.01); None leaves it free
 
     Attributes:
         alpha_: α of both components, true negatives first
@@ -49,7 +51,7 @@ class BetaMixture(Mixture):
 
     def log_odds(self, s: Tensor) -> Tensor:
         """Linear in log s and log(1-s)."""
-        constant, log_s, log_rest = self._log_odds()
+        constant, log_s, log_rest = self._coefficients()
         return torch.log(s).mul_(log_s).add_(torch.log1p(-s), alpha=log_rest).add_(constant)
 
     def density(self, s: Floats) -> Floats:
@@ -63,32 +65,32 @@ class BetaMixture(Mixture):
         return mean, mean * (1 - mean) / (total + 1)
 
     def maximize(self, s: Floats) -> None:
-        """EM by moments (Eq. 5-8)."""
-        pieces = [(piece, _logs(piece)) for piece in np.array_split(s, -(-s.size // PIECE))]
+        """EM with moment matching (Eq. 5-8)."""
+        chunks = [(chunk, _logs(chunk)) for chunk in np.array_split(s, -(-s.size // CHUNK))]
         self.alpha_, self.beta_ = np.array([1.0, 2.0]), np.array([2.0, 1.0])
         self.weight_ = np.array([1 - self.prior, self.prior])
         for _ in range(self.iterations):
-            sums = np.sum([_power_sums(piece, self._shares(logs)) for piece, logs in pieces], axis=0)
-            self.alpha_, self.beta_ = _moments(*sums)
+            sums = np.sum([_power_sums(chunk, self._responsibilities(logs)) for chunk, logs in chunks], axis=0)
+            self.alpha_, self.beta_ = _match_moments(*sums)
             if self.beta_[1] < 1 and self.min_beta is not None:
                 self.beta_[1] = self.min_beta
             self.weight_ = sums[0] / sums[0].sum()  # Eq. 8
-        alone = _moments(*_power_sums(s, np.ones((1, s.size))))
+        single = _match_moments(*_power_sums(s, np.ones((1, s.size))))
         gains = [
             np.logaddexp(*_log_density(logs, self.alpha_, self.beta_, self.weight_)).sum()
-            - _log_density(logs, *alone, np.ones(1)).sum()
-            for _, logs in pieces
+            - _log_density(logs, *single, np.ones(1)).sum()
+            for _, logs in chunks
         ]
         self.gain_ = float(sum(gains) / s.size)
 
-    def _shares(self, logs: tuple[Floats, Floats]) -> Floats:
+    def _responsibilities(self, logs: tuple[Floats, Floats]) -> Floats:
         """p(c | s), [2, n] (Eq. 5)."""
         log_joint = _log_density(logs, self.alpha_, self.beta_, self.weight_)
         first = expit(log_joint[0] - log_joint[1])
-        shares: Floats = np.maximum(np.stack([first, 1 - first]), TINY)
-        return shares
+        responsibilities: Floats = np.maximum(np.stack([first, 1 - first]), TINY)
+        return responsibilities
 
-    def _log_odds(self) -> tuple[float, float, float]:
+    def _coefficients(self) -> tuple[float, float, float]:
         """Constant and coefficients of log s and log(1-s) in log p(true | s) - log p(false | s)."""
         constant = np.log(self.weight_) - betaln(self.alpha_, self.beta_)
         true, false = np.stack([constant, self.alpha_, self.beta_], axis=1)
@@ -96,11 +98,12 @@ class BetaMixture(Mixture):
 
 
 def _logs(s: Floats) -> tuple[Floats, Floats]:
+    """log s and log(1-s)."""
     return np.log(s), np.log1p(-s)
 
 
 def _log_density(logs: tuple[Floats, Floats], alpha: Floats, beta: Floats, weight: Floats) -> Floats:
-    """log λ_c + log Beta(s | α_c, β_c) from log s and log(1-s), one row a component (Eq. 3)."""
+    """log λ_c + log Beta(s | α_c, β_c) from log s and log(1-s), [c, n] (Eq. 3)."""
     log_s, log_rest = logs
     rows = [
         np.log(w) - betaln(a, b) + (a - 1) * log_s + (b - 1) * log_rest
@@ -109,15 +112,15 @@ def _log_density(logs: tuple[Floats, Floats], alpha: Floats, beta: Floats, weigh
     return np.stack(rows)
 
 
-def _power_sums(s: Floats, share: Floats) -> Floats:
-    """Σ share, Σ share·s and Σ share·s² of each component, [3, c]."""
-    return np.stack([share.sum(axis=1), share @ s, share @ s**2])
+def _power_sums(s: Floats, weight: Floats) -> Floats:
+    """Σ w, Σ w·s and Σ w·s² of each component, [3, c], from s [n] and weights [c, n]."""
+    return np.stack([weight.sum(axis=1), weight @ s, weight @ s**2])
 
 
-def _moments(total: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+def _match_moments(total: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """α_c and β_c of the beta distributions with the weighted means and variances (Eq. 6, 7)."""
     mean = first / total
     variance = second / total - mean**2
-    widest = mean * (1 - mean)  # no distribution on [0, 1] has more variance than a coin of this mean
-    concentration = widest / np.clip(variance, TINY, widest * (1 - EDGE)) - 1
+    bernoulli = mean * (1 - mean)  # the largest variance that a distribution on [0, 1] with this mean can have
+    concentration = bernoulli / np.clip(variance, TINY, bernoulli * (1 - EDGE)) - 1
     return mean * concentration, (1 - mean) * concentration

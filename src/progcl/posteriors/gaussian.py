@@ -13,7 +13,7 @@ from progcl.posteriors.mixture import Mixture
 
 
 class GaussianMixture(Mixture):
-    """Two normal distributions in place of the beta ones: the paper's ablation, by scikit-learn's EM.
+    """Two normal distributions in place of the beta ones (the paper's ablation), fitted by scikit-learn's EM.
 
     Attributes:
         mean_: μ of both components, true negatives first
@@ -42,11 +42,11 @@ class GaussianMixture(Mixture):
         return self.mean_, self.sd_**2
 
     def maximize(self, s: Floats) -> None:
-        """EM from the quartiles, for as many steps as asked for."""
+        """EM with means initialized at the quartiles, for exactly `iterations` steps."""
         from sklearn.exceptions import ConvergenceWarning
-        from sklearn.mixture import GaussianMixture as Fit
+        from sklearn.mixture import GaussianMixture as SklearnMixture
 
-        model = Fit(
+        model = SklearnMixture(
             2,
             covariance_type="diag",
             tol=0,
@@ -56,9 +56,9 @@ class GaussianMixture(Mixture):
             precisions_init=np.full((2, 1), 1 / s.var()),
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # I steps are what was asked for
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is set, not the tolerance
             model.fit(s[:, None])
         self.mean_, self.sd_ = model.means_[:, 0], np.sqrt(model.covariances_[:, 0])
         self.weight_ = model.weights_
-        alone = -0.5 * np.log(2 * np.pi * s.var()) - 0.5
-        self.gain_ = float(model.score(s[:, None]) - alone)
+        single = -0.5 * np.log(2 * np.pi * s.var()) - 0.5
+        self.gain_ = float(model.score(s[:, None]) - single)

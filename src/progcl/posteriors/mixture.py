@@ -1,4 +1,4 @@
-"""Two-component mixtures over similarities: which negatives are probably false (Eq. 3-9 of the paper)."""
+"""Two-component mixtures of similarities, which tell true from false negatives (Eq. 3-9 of the paper)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from progcl.errors import InputError, ProgclWarning, in_range
+from progcl.config.miners import ProGCLWeightOptions
+from progcl.errors import InputError, ProgclWarning
 from progcl.posteriors.base import Floats, Posterior
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-EDGE = 1e-6  # similarities are kept this far from 0 and 1, where log s and log(1-s) are infinite
-
-
-LEAST_GAIN = 1e-4  # nats per similarity that a second component has to earn
-LEAST_DISTANCE = 0.5  # standard deviations between two components' means, for one to be "the lower"
-
+EDGE = 1e-6  # similarities are clipped this far from 0 and 1, where log s and log(1-s) are infinite
+MIN_GAIN = 1e-4  # nats per similarity that a second component has to add
+MIN_DISTANCE = 0.5  # standard deviations between the components' means, for one to be the lower
 
 Rule = Literal["mean", "weight", "first"]
 
@@ -28,26 +26,25 @@ Rule = Literal["mean", "weight", "first"]
 class Mixture(Posterior):
     """Two components on [0, 1], one of true and one of false negatives.
 
-    When two components say no more than one does (all values equal, a single mode, too few finite values),
-    a warning is given, `degenerate_` is true and every negative counts as a true one.
+    Where two components fit no better than one (all values equal, a single mode, too few or not finite values),
+    `fit` warns, `degenerate_` is true and every negative counts as a true one.
 
     Args:
         prior: w_init, initial weight of the false negatives' component
         iterations: I, the number of EM steps
         true_component: what marks the true negatives: the smaller `mean`, the larger `weight`, or `first`, the
-            component that starts low, which takes any fit as it comes (the authors' code)
+            component initialized low, without a check for degenerate fits (the authors' code)
 
     Attributes:
-        gain_: mean log-likelihood over that of a single component, in nats
-        degenerate_: whether the fit was given up
+        gain_: mean log-likelihood minus that of a single component, in nats
+        degenerate_: whether the two components cannot be told apart
     """
 
     PARAMETERS: tuple[str, ...]  # of two numbers each, true negatives first
     gain_: float
 
     def __init__(self, prior: float = 0.05, iterations: int = 10, true_component: Rule = "mean") -> None:
-        in_range("prior", prior, 0.001, 0.999, "the paper uses 0.01 to 0.25")
-        in_range("iterations", iterations, 1)
+        ProGCLWeightOptions(prior=prior, iterations=iterations)  # raises if a value is out of range
         if true_component not in ("mean", "weight", "first"):
             raise InputError(f"unknown rule `{true_component}` for the true component", "known: mean, weight, first")
         self.prior = prior
@@ -55,26 +52,30 @@ class Mixture(Posterior):
         self.true_component = true_component
 
     def fit(self, x: Any) -> Self:
-        """Fit to similarities in [0, 1] of any shape."""
+        """Fit to similarities in [0, 1] of any shape.
+
+        Raises:
+            InputError: a similarity is outside [0, 1]
+        """
         values = np.asarray(x, dtype=np.float64).ravel()
         finite = values[np.isfinite(values)]
         if finite.size and (finite.min() < 0 or finite.max() > 1):
-            raise InputError("similarities need to be in [0, 1]", "Min-Max normalise them first")
+            raise InputError("similarities need to be in [0, 1]", "Min-Max normalize them first")
         self.gain_ = 0.0
         self.degenerate_ = False
         if finite.size < values.size:
-            return self._give_up(f"{values.size - finite.size} of {values.size} are not finite")
+            return self._set_degenerate(f"{values.size - finite.size} of {values.size} are not finite")
         if finite.size < 4 or np.ptp(finite) < EDGE:
-            return self._give_up("they are all equal, or fewer than four")
+            return self._set_degenerate("they are all equal, or fewer than four")
         self.maximize(np.clip(finite, EDGE, 1 - EDGE))
-        self._put_true_first()
-        apart = self.gain_ > LEAST_GAIN and self._distance() > LEAST_DISTANCE
-        if not apart and self.true_component != "first":
-            return self._give_up("they have one mode, two components do not tell them apart")
+        self._order_components()
+        distinct = self.gain_ > MIN_GAIN and self._distance() > MIN_DISTANCE
+        if not distinct and self.true_component != "first":
+            return self._set_degenerate("they have one mode, two components do not tell them apart")
         return self
 
     def maximize(self, s: Floats) -> None:
-        """Expectation maximisation: set the parameters and `gain_`."""
+        """Expectation-maximization: set the parameters and `gain_`."""
         raise NotImplementedError
 
     def moments(self) -> tuple[Floats, Floats]:
@@ -90,30 +91,35 @@ class Mixture(Posterior):
         raise NotImplementedError
 
     def posterior(self, s: Tensor) -> Tensor:
-        """p(true negative | s), elementwise (Eq. 9)."""
+        """p(true negative | s), elementwise (Eq. 9).
+
+        Raises:
+            InputError: the mixture is not fitted
+        """
         if not hasattr(self, "degenerate_"):
             raise InputError("the mixture is not fitted", "call fit(similarities) first")
         return torch.ones_like(s) if self.degenerate_ else self.log_odds(s.clamp(EDGE, 1 - EDGE)).sigmoid_()
 
     def facts(self) -> dict[str, Any]:
-        """Parameters, gain, and whether the fit was given up."""
+        """Parameters, gain, and whether the fit is degenerate."""
         parameters = {name.rstrip("_"): getattr(self, name).tolist() for name in self.PARAMETERS}
         return {**parameters, "gain": self.gain_, "degenerate": self.degenerate_}
 
     def to_tensor(self) -> Tensor:
-        """The fit in one small tensor, for buffers and checkpoints."""
+        """Parameters, `gain_` and `degenerate_`, [k]."""
         parameters = np.concatenate([getattr(self, name) for name in self.PARAMETERS])
         return torch.tensor([*parameters, self.gain_, float(self.degenerate_)], dtype=torch.float64)
 
     def from_tensor(self, numbers: Tensor) -> Self:
-        """Take over the fit that `to_tensor` wrote."""
+        """Restore the fit that `to_tensor` wrote."""
         values = numbers.double().cpu().numpy()
         for number, name in enumerate(self.PARAMETERS):
             setattr(self, name, values[2 * number : 2 * number + 2])
         self.gain_ = float(values[-2])
         return super().from_tensor(numbers)
 
-    def _put_true_first(self) -> None:
+    def _order_components(self) -> None:
+        """Put the true negatives' component first."""
         mean, _ = self.moments()
         weight = getattr(self, self.PARAMETERS[-1])
         by_rule = {"mean": int(mean.argmin()), "weight": int(weight.argmax()), "first": 0}
@@ -122,11 +128,11 @@ class Mixture(Posterior):
             setattr(self, name, getattr(self, name)[[true, 1 - true]])
 
     def _distance(self) -> float:
-        """Between the components' means, in pooled standard deviations."""
+        """Distance between the components' means, in pooled standard deviations."""
         mean, variance = self.moments()
         return float(abs(mean[0] - mean[1]) / np.sqrt(variance.mean()))
 
-    def _give_up(self, reason: str) -> Self:
+    def _set_degenerate(self, reason: str) -> Self:
         message = f"no mixture fitted to the similarities, so every negative counts as true: {reason}"
         warnings.warn(message, ProgclWarning, stacklevel=3)
         for name in self.PARAMETERS:
