@@ -1,4 +1,4 @@
-"""Several processes, on one machine or many, as torchrun starts them; alone, nothing happens here."""
+"""Data-parallel processes on one machine or many, as started by torchrun; without it, a single process."""
 
 from __future__ import annotations
 
@@ -14,45 +14,50 @@ import torch.distributed as dist
 from torch import Tensor
 
 Value = TypeVar("Value")
-PATIENCE = timedelta(hours=1)  # of a process that waits for another
+TIMEOUT = timedelta(hours=1)  # of a collective operation: the main process may prepare data while others wait
 
 
 @dataclass(frozen=True)
 class Workers:
-    """The processes of a run; all hold the same parameters, draw the same random numbers and see the same losses."""
+    """The processes of a run; all hold the same parameters, draw the same random numbers and see the same losses.
+
+    Attributes:
+        rank: of this process
+        size: world size
+    """
 
     rank: int = 0
     size: int = 1
 
     @property
     def is_main(self) -> bool:
-        """Whether this process is the one that writes and prints."""
+        """Whether this is rank 0, the process that writes and prints."""
         return self.rank == 0
 
     @property
-    def part(self) -> tuple[int, int]:
-        """Which part of the work is this process's, and of how many."""
+    def shard(self) -> tuple[int, int]:
+        """(rank, world size): the shard of the work that this process does."""
         return self.rank, self.size
 
     def sum(self, *tensors: Tensor) -> None:
-        """Add up what every process holds, in place."""
+        """All-reduce: sum each tensor over all processes, in place."""
         if self.size > 1:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
-    def gather(self, own: Tensor, total: int) -> Tensor:
-        """All `total` rows, of which every process has its portion; a loss of these is to be the same in every process.
+    def gather(self, local_rows: Tensor, total: int) -> Tensor:
+        """All-gather: all `total` rows, of which every process has its shard; a gradient flows back.
 
-        A row's gradient goes back to the process that it came from, times the number of processes: an average over
-        them, as DistributedDataParallel takes it, then is the gradient of the loss.
+        The loss of these rows has to be the same in every process. The gradient of a row goes back to its process,
+        times the world size, so that the mean that DistributedDataParallel takes is the loss's gradient.
         """
         if self.size == 1:
-            return own
-        rows: Tensor = _Gather.apply(own, total, self)  # type: ignore[no-untyped-call]
+            return local_rows
+        rows: Tensor = _AllGather.apply(local_rows, total, self)  # type: ignore[no-untyped-call]
         return rows
 
     def local_main_first(self, make: Callable[[], Value]) -> Value:
-        """What `make` gives, called in one process of every machine before the others: it may write files."""
+        """`make()`, run on the first rank of each host before the others: it may write files that these read."""
         if self.size == 1:
             return make()
         if os.environ.get("LOCAL_RANK", "0") == "0":
@@ -63,63 +68,64 @@ class Workers:
         return make()
 
     def broadcast(self, make: Callable[[], Value]) -> Value:
-        """What `make` gives in the leading process, in every process."""
+        """`make()` of rank 0, in every process; the value is pickled."""
         if self.size == 1:
             return make()
-        answer: list[Any] = [make() if self.is_main else None]
-        dist.broadcast_object_list(answer)
-        value: Value = answer[0]
+        values: list[Any] = [make() if self.is_main else None]
+        dist.broadcast_object_list(values)
+        value: Value = values[0]
         return value
 
 
 SINGLE_PROCESS = Workers()
 
 
-def shard_slice(total: int, part: tuple[int, int]) -> slice:
-    """Which of `total` rows belong to a part, and of how many parts."""
-    number, parts = part
-    return slice(total * number // parts, total * (number + 1) // parts)
+def shard_slice(total: int, shard: tuple[int, int]) -> slice:
+    """Which of `total` rows belong to a shard (rank, world size); sizes differ by at most 1."""
+    rank, size = shard
+    return slice(total * rank // size, total * (rank + 1) // size)
 
 
-def processes() -> int:
-    """How many processes torchrun has started; 1 if it has not."""
+def world_size() -> int:
+    """Number of processes that torchrun has started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def connect() -> Workers:
-    """Join the processes that torchrun has started, if it has."""
-    if processes() == 1:
+    """Initialize the process group if torchrun has started several processes."""
+    if world_size() == 1:
         return SINGLE_PROCESS
     if not dist.is_initialized():
-        store, rank, size = next(iter(dist.rendezvous("env://", timeout=PATIENCE)))  # type: ignore[attr-defined]
-        # torchrun's store outlives a restart, with the addresses of processes that are dead.
-        fresh = dist.PrefixStore(f"attempt-{restarts()}", store)  # type: ignore[attr-defined]
-        dist.init_process_group("gloo", store=fresh, rank=rank, world_size=size, timeout=PATIENCE)
+        store, rank, size = next(iter(dist.rendezvous("env://", timeout=TIMEOUT)))  # type: ignore[attr-defined]
+        # torchrun's store survives a restart, with the addresses of the processes that died: each attempt has a prefix.
+        attempt = dist.PrefixStore(f"attempt-{restart_count()}", store)  # type: ignore[attr-defined]
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=TIMEOUT)
     return Workers(dist.get_rank(), dist.get_world_size())
 
 
-def job() -> str:
-    """What tells torchrun's job from others, and stays when it starts its processes again."""
+def job_id() -> str:
+    """Identifies torchrun's job; the same after it has restarted its processes."""
     name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     return f"{platform.node()}, process {os.getppid()}" if name == "none" else name
 
 
-def restarts() -> int:
-    """How often torchrun has started the processes again because one had died."""
+def restart_count() -> int:
+    """How often torchrun has restarted the processes because one had failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
-class _Gather(torch.autograd.Function):
+class _AllGather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: Tensor, total: int, workers: Workers) -> Tensor:
-        places = [shard_slice(total, (rank, workers.size)) for rank in range(workers.size)]
-        numbers = [place.stop - place.start for place in places]
-        padded = torch.cat([own, own.new_zeros(max(numbers) - len(own), *own.shape[1:])])
-        rows = [torch.empty_like(padded) for _ in places]
-        dist.all_gather(rows, padded)
-        ctx.place, ctx.size = places[workers.rank], workers.size
-        return torch.cat([part[:number] for part, number in zip(rows, numbers, strict=True)])
+    def forward(ctx: Any, local_rows: Tensor, total: int, workers: Workers) -> Tensor:
+        shards = [shard_slice(total, (rank, workers.size)) for rank in range(workers.size)]
+        lengths = [shard.stop - shard.start for shard in shards]
+        padded = torch.cat([local_rows, local_rows.new_zeros(max(lengths) - len(local_rows), *local_rows.shape[1:])])
+        received = [torch.empty_like(padded) for _ in shards]
+        dist.all_gather(received, padded)
+        ctx.local_slice, ctx.size = shards[workers.rank], workers.size
+        return torch.cat([rows[:length] for rows, length in zip(received, lengths, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return grads[0][ctx.place] * ctx.size, None, None
+        return grads[0][ctx.local_slice] * ctx.size, None, None

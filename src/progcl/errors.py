@@ -1,4 +1,4 @@
-"""Bad input, said in one line with a hint, and warnings that are never swallowed as repeats."""
+"""Errors in one line with a hint, and warnings that are shown every time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable
 
 
 class ProgclWarning(UserWarning):
-    """Something goes on otherwise than asked for."""
+    """The run continues, but not as requested."""
 
 
-warnings.simplefilter("always", ProgclWarning, append=True)  # Python shows a line's warning once, we each time
+warnings.simplefilter("always", ProgclWarning, append=True)  # Python's default shows a warning once per line
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; `hint` says what to do about it."""
+    """Invalid input from the user; `hint` says how to fix it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class InputError(ValueError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The known name that `name` was probably meant to be, or the list of all of them."""
+    """A hint with the closest known name, or with the list of all if none is close."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1) or difflib.get_close_matches(name.lower(), choices, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(choices)}"

@@ -1,4 +1,4 @@
-"""Parts by name: from a table, or a user's own by `package.module:Class`."""
+"""Look components up by name: in a table, or a user's own class as `package.module:Class`."""
 
 from __future__ import annotations
 
@@ -15,44 +15,56 @@ Value = TypeVar("Value")
 
 
 def pick(table: Mapping[str, Value], name: str, what: str) -> Value:
-    """Look `name` up in a table; raise `InputError` with a suggestion if it is not there."""
+    """The table's entry `name`; raises `InputError` with a suggestion if there is none."""
     if name not in table:
         raise InputError(f"unknown {what} `{name}`", suggest(str(name), table))
     return table[name]
 
 
 def find(table: Mapping[str, Callable[..., Value]], name: str, what: str) -> Callable[..., Value]:
-    """The same, for parts that may also be a user's own: `package.module:Class`, looked up from the present folder."""
-    if ":" not in name:
-        if "." in name:
-            raise InputError(f"unknown {what} `{name}`", f"your own? write `{':'.join(name.rsplit('.', 1))}`")
-        return pick(table, name, what)
+    """Look `name` up in a table, or import it if it is package.module:Class."""
+    return import_target(name, what) if ":" in name else pick_own(table, name, what)
+
+
+def pick_own(table: Mapping[str, Value], name: str, what: str) -> Value:
+    """The same as `pick`, for tables beside which users have classes of their own."""
+    if "." in name:
+        raise InputError(f"unknown {what} `{name}`", f"your own? write `{':'.join(name.rsplit('.', 1))}`")
+    return pick(table, name, what)
+
+
+def import_target(name: str, what: str) -> Callable[..., Any]:
+    """Import package.module:Class, also from the current folder."""
     module, _, attribute = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        made: Callable[..., Value] = getattr(import_module(module), attribute)
+        target: Callable[..., Any] = getattr(import_module(module), attribute)
     except Exception as error:  # whatever somebody's module may raise
         message = f"cannot import {what} `{name}`: {type(error).__name__}: {error}"
-        raise InputError(message, "it is looked up as package.module:Class from the present folder") from error
-    if not callable(made):
-        raise InputError(f"{what} `{name}` is no class (got {made!r})", "write it as package.module:Class")
-    return made
+        raise InputError(message, "it is looked up as package.module:Class from the current folder") from error
+    if not callable(target):
+        raise InputError(f"{what} `{name}` is no class (got {target!r})", "write it as package.module:Class")
+    return target
 
 
 def build(make: Callable[..., Value], options: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> Value:
-    """Call `make` with those of the options that it has, and with all of its `own`."""
+    """Call `make` with those `options` that its signature has, and with all of its `own` options.
+
+    Raises `InputError` if it does not have one of its `own` options, or needs one that is missing.
+    """
     try:
         accepted = inspect.signature(make).parameters
-    except ValueError:  # some of Python's own
+    except ValueError:  # some built-in classes have no signature
         accepted = inspect.signature(lambda: None).parameters
-    anything = any(each.kind is each.VAR_KEYWORD for each in accepted.values())
+    has_kwargs = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     for name in own or {}:
-        if name not in accepted and not anything:
+        if name not in accepted and not has_kwargs:
             raise InputError(f"`{make.__name__}` has no option `{name}`", suggest(name, accepted))
-    given = {name: value for name, value in options.items() if name in accepted} | dict(own or {})
-    for name, each in accepted.items():
-        required = each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-        if required and name not in given:
+    arguments = {name: value for name, value in options.items() if name in accepted} | dict(own or {})
+    for name, parameter in accepted.items():
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        required = parameter.default is parameter.empty and is_named
+        if required and name not in arguments:
             raise InputError(f"`{make.__name__}` needs an option `{name}`", f"--miner.options '{{\"{name}\": ...}}'")
-    return make(**given)
+    return make(**arguments)

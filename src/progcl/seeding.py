@@ -1,4 +1,4 @@
-"""Random numbers that belong to nodes: the same whoever asks, in whatever order, without being kept."""
+"""Seeds of named generators, and counter-based random numbers: functions of a key, not of the order of draws."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ HASH_RANGE = 2**32
 
 
 def hash_pairs(seed: int, first: Tensor, second: Tensor) -> Tensor:
-    """A whole number below 2^32 for each pair of whole numbers: two rounds of multiplying and folding 32 bits."""
+    """A pseudorandom integer below 2^32 for each pair of integers: two multiply-xorshift rounds on 32 bits."""
     mixed = (first * 0x9E3779B1).add_(seed % 2**31).bitwise_and_(HASH_RANGE - 1)
-    return _fold(_fold(mixed, 0x7FEB352D) + second * 0x85EBCA77, 0x846CA68B)
+    return _mix(_mix(mixed, 0x7FEB352D) + second * 0x85EBCA77, 0x846CA68B)
 
 
-def _fold(x: Tensor, factor: int) -> Tensor:
-    """In place."""
+def _mix(x: Tensor, factor: int) -> Tensor:
+    """One multiply-xorshift round, in place."""
     x.bitwise_xor_(x >> 16).mul_(factor).bitwise_and_(HASH_RANGE - 1)
     return x.bitwise_xor_(x >> 15)
 
 
 def derive_seed(seed: int, name: str) -> int:
-    """A seed of its own for every named generator."""
+    """An independent seed for every named generator of a run."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:7], "big")

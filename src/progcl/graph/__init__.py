@@ -1,1 +1,1 @@
-"""What an encoder reads: sparse products, views, sampled batches, hop tables."""
+"""Inputs of an encoder: full graph and views, sampled batches, hop tables; sparse products and augmentations."""

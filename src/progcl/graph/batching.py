@@ -1,4 +1,4 @@
-"""Which nodes a step contrasts: shuffled batches, made ready in a thread while others are computed with."""
+"""Shuffled batches of seed nodes, prefetched in a thread."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from progcl.errors import InputError
 BatchT = TypeVar("BatchT")
 
 
-PREFETCHED = 2  # batches made ready while others are computed with
+PREFETCH_DEPTH = 2  # batches loaded ahead of the one in use
 
 
 class BatchLoader(ABC, Generic[BatchT]):
-    """Batches of nodes, every epoch's a function of the seed and the epoch.
+    """Shuffled batches of seed nodes; those of an epoch depend on the seed and the epoch alone.
 
     Args:
-        all_seeds: the nodes that are met
+        all_seeds: the nodes to iterate over
         size: nodes of a batch
-        seed: of order and draws
-        steps: batches of an epoch; None for as many as meet every node
+        seed: of shuffling and sampling
+        steps: batches of an epoch; None for a full pass over all seeds
         fixed: the same batches in the same order in every epoch
-        part: which part of every batch to take, and of how many equal ones
+        shard: (rank, world size): which of as many equal slices of every batch this process embeds
+
+    Raises `InputError` if there are fewer than two seeds.
     """
 
     def __init__(
@@ -39,45 +41,45 @@ class BatchLoader(ABC, Generic[BatchT]):
         seed: int,
         steps: int | None = None,
         fixed: bool = False,
-        part: tuple[int, int] = (0, 1),
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
         self.all_seeds = all_seeds
         self.size = size
         self.seed = seed
         self.fixed = fixed
-        self.part = part
-        whole = len(all_seeds) // size + (len(all_seeds) % size > 1)  # one node alone has no negatives
-        if not whole:
+        self.shard = shard
+        full_pass = len(all_seeds) // size + (len(all_seeds) % size > 1)  # a batch of one node has no negatives
+        if not full_pass:
             raise InputError(f"a contrast needs at least 2 nodes to train on (got {len(all_seeds)})")
-        self.steps = min(whole, steps or whole)
+        self.steps = min(full_pass, steps or full_pass)
 
     @abstractmethod
-    def draw(self, seeds: Tensor, own: Tensor, key: int) -> BatchT:
-        """What a step sees that contrasts `seeds`, of which this process embeds its `own`; `key` seeds its draws."""
+    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int) -> BatchT:
+        """The batch that contrasts `seeds`, of which this process embeds `local_seeds`; `key` seeds its sampling."""
 
     def batches(self, epoch: int) -> Iterator[BatchT]:
-        """What the steps of an epoch see."""
+        """The batches of an epoch."""
         generator = torch.Generator().manual_seed(self.seed if self.fixed else _epoch_seed(self.seed, epoch))
-        order = torch.randperm(len(self.all_seeds), generator=generator)
+        order = torch.randperm(len(self.all_seeds), generator=generator).to(self.all_seeds.device)
         keys = torch.randint(2**62, (self.steps,), generator=generator.manual_seed(_epoch_seed(self.seed, epoch)))
 
-        def make(number: int) -> BatchT:
+        def load(number: int) -> BatchT:
             seeds = self.all_seeds[order[number * self.size : (number + 1) * self.size]].sort().values
-            return self.draw(seeds, seeds[shard_slice(len(seeds), self.part)], int(keys[number]))
+            return self.draw(seeds, seeds[shard_slice(len(seeds), self.shard)], int(keys[number]))
 
-        yield from prefetch(make, self.steps)
+        yield from prefetch(load, self.steps)
 
 
-def prefetch(make: Callable[[int], BatchT], number: int) -> Iterator[BatchT]:
-    """`make` called on 0, 1, ... in another thread, a few calls before the results are needed."""
+def prefetch(load: Callable[[int], BatchT], number: int) -> Iterator[BatchT]:
+    """load(0), ..., load(number - 1), each called in a thread `PREFETCH_DEPTH` items ahead of its use."""
     with ThreadPoolExecutor(1) as thread:
-        waiting = deque(thread.submit(make, index) for index in range(min(PREFETCHED, number)))
+        queue = deque(thread.submit(load, index) for index in range(min(PREFETCH_DEPTH, number)))
         try:
-            for index in range(PREFETCHED, number + PREFETCHED):
-                made = waiting.popleft().result()
+            for index in range(PREFETCH_DEPTH, number + PREFETCH_DEPTH):
+                batch = queue.popleft().result()
                 if index < number:
-                    waiting.append(thread.submit(make, index))
-                yield made
+                    queue.append(thread.submit(load, index))
+                yield batch
         finally:
             thread.shutdown(cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""How important a node is, for GCA's adaptive views. Graphs may have several components."""
+"""Node centralities for GCA's adaptive augmentation. Graphs may have several components."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def degree(data: Data, steps: int = 0) -> Tensor:
 
 
 def pagerank(data: Data, steps: int = 200) -> Tensor:
-    """x ← (1-d)·x + d·Aᵀ(x/deg) from x = 1, d = 0.85, as GCA iterates it, [N]."""
+    """PageRank as GCA iterates it: x ← (1-d)·x + d·Aᵀ(x/deg) from x = 1 with d = 0.85, [N]."""
     source, target = data.edge_index
-    share = 1 / torch.bincount(source, minlength=data.num_nodes).clamp(min=1).float()
-    x = torch.ones(data.num_nodes)
+    reciprocal = 1 / torch.bincount(source, minlength=data.num_nodes).clamp(min=1).float()
+    x = torch.ones(data.num_nodes, device=source.device)
     for _ in range(steps):
-        x = 0.15 * x + 0.85 * torch.zeros_like(x).index_add_(0, target, (x * share)[source])
+        x = 0.15 * x + 0.85 * torch.zeros_like(x).index_add_(0, target, (x * reciprocal)[source])
     return x
 
 
 def eigenvector(data: Data, steps: int = 0) -> Tensor:
     """Leading eigenvector of the undirected graph, clipped at 0, plus 1e-8 for nodes outside its component, [N]."""
-    row, col = to_undirected(data.edge_index, num_nodes=data.num_nodes).numpy()
-    n = data.num_nodes
+    device, n = data.edge_index.device, data.num_nodes
+    row, col = to_undirected(data.edge_index, num_nodes=n).cpu().numpy()
     adjacency = coo_matrix((np.ones(len(row)), (row, col)), shape=(n, n)).tocsr()
     if n < 3 or not len(row):
-        return torch.ones(n)
+        return torch.ones(n, device=device)
     _, vectors = eigsh(adjacency, k=1, which="LA", v0=np.ones(n))
     leading = vectors[:, 0] * np.sign(vectors[:, 0].sum())
-    return torch.from_numpy(np.maximum(leading, 0) + 1e-8).float()
+    return torch.from_numpy(np.maximum(leading, 0) + 1e-8).float().to(device)
 
 
 CENTRALITIES: dict[str, Callable[[Data, int], Tensor]] = {

@@ -1,6 +1,6 @@
-"""A graph as a table: what a node holds and what reaches it in a few hops, side by side, computed once.
+"""Features propagated by several hops, side by side, computed once before training.
 
-An encoder of such rows needs no message passing while it is trained: a step costs as much on any graph.
+An encoder of such rows passes no messages while it is trained: the cost of a step does not depend on the edges.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ from progcl.graph.sparse import propagate
 from progcl.graph.views import Graph, LayerInput, View
 from progcl.progress import bar
 
-CHUNK = 2**14  # rows that are read together
-WIDE = 2048  # columns up to which their products are collected, which reads every row once
+ROWS_PER_CHUNK = 2**14
+MAX_GRAM_COLUMNS = 2048  # up to these, XᵀX is computed, which reads every row once
 
 
 class HopTable(BatchLoader["TableBatch"]):
-    """[F, ÂF, Â²F, ...] with rows of length 1 in each block, F the features on their strongest directions.
+    """[F, ÂF, Â²F, ...] with unit rows in each block, F being the features projected on their leading directions.
 
     Args:
         data: the graph
-        directions: what its features are reduced to, [features, rank]
-        hops: how many times each block is propagated
-        walk: random steps from a node to the one whose row stands for it in a view
+        directions: the projection of its features, [features, rank]
+        hops: the powers of Â, one block each
+        walk: steps of a random walk to the node whose row replaces a node's own in a view
         size: nodes of a batch; None for all
-        seed: of the batches, as are steps, fixed and part
+        seed: of shuffling and sampling
+        steps: batches of an epoch; None for a full pass
+        fixed: the same batches in the same order in every epoch
+        shard: (rank, world size): which of as many equal slices of every batch this process embeds
     """
 
     def __init__(
@@ -51,67 +54,77 @@ class HopTable(BatchLoader["TableBatch"]):
         seed: int = 0,
         steps: int | None = None,
         fixed: bool = False,
-        part: tuple[int, int] = (0, 1),
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
-        self.nodes = int(data.num_nodes)
-        super().__init__(torch.arange(self.nodes), size or self.nodes, seed, steps, fixed, part)
-        self.whole = size is None
-        self.rows = stack_hops(reduced(data.x, directions), data, hops)
-        self.columns = self.rows.size(1)
+        self.num_nodes = int(data.num_nodes)
+        nodes = torch.arange(self.num_nodes, device=data.edge_index.device)
+        super().__init__(nodes, size or self.num_nodes, seed, steps, fixed, shard)
+        self.is_full_batch = size is None
+        self.rows = stack_hops(project(data.x, directions).to(nodes.device), data, hops)
+        self.num_features = self.rows.size(1)
         self.walk = walk
         self.edge_index = data.edge_index
 
     @cached_property
-    def paths(self) -> NeighborSampler:
-        """For the walks of views; a table that is only embedded needs none."""
-        return NeighborSampler(remove_self_loops(self.edge_index)[0], self.nodes, fanouts=[])
+    def walker(self) -> NeighborSampler:
+        """Takes the random walks of views; built when a view needs it."""
+        return NeighborSampler(remove_self_loops(self.edge_index)[0], self.num_nodes, fanouts=[])
 
-    def draw(self, seeds: Tensor, own: Tensor, key: int) -> TableBatch:
+    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int) -> TableBatch:
         """The rows of a batch."""
-        return TableBatch(self, seeds, None) if self.whole else TableBatch(self, own, seeds, self.part)
+        return TableBatch(self, seeds, None) if self.is_full_batch else TableBatch(self, local_seeds, seeds, self.shard)
 
     @torch.no_grad()
     def embed(self, encoder: Callable[[TableView], Tensor], progress: bool = False) -> Tensor:
         """Embeddings of all nodes [N, hidden]."""
-        parts = bar(progress, iterable=self.rows.split(CHUNK), desc="embed", leave=False)
-        return torch.cat([encoder(TableView(part)) for part in parts])
+        chunks = bar(progress, iterable=self.rows.split(ROWS_PER_CHUNK), desc="embed", leave=False)
+        return torch.cat([encoder(TableView(chunk)) for chunk in chunks])
 
 
 @dataclass(frozen=True)
 class TableBatch:
-    """Rows of a table that a step sees, those of `nodes`: the `part` of all `seeds` (None: all nodes) embedded here."""
+    """A batch of table rows.
+
+    Attributes:
+        table: the whole table
+        nodes: whose rows this process embeds
+        seeds: all nodes that are contrasted with each other, over all processes; None for all nodes of the graph
+        shard: (rank, world size): `nodes` are this slice of `seeds`
+    """
 
     table: HopTable
     nodes: Tensor
     seeds: Tensor | None
-    part: tuple[int, int] = (0, 1)
+    shard: tuple[int, int] = (0, 1)
 
-    def of(self, seeds: Tensor, part: tuple[int, int]) -> TableBatch:
-        """The rows of some nodes: in this process, of their `part`."""
-        return TableBatch(self.table, seeds[shard_slice(len(seeds), part)], seeds, part)
+    def restrict(self, seeds: Tensor, shard: tuple[int, int]) -> TableBatch:
+        """The rows of some nodes: in this process, of their shard."""
+        seeds = seeds.to(self.nodes.device)
+        return TableBatch(self.table, seeds[shard_slice(len(seeds), shard)], seeds, shard)
 
     def view(self, edge_rate: float | Tensor, feature_rate: float | Tensor, generator: torch.Generator) -> TableView:
-        """What chance leaves of the entries, each by itself, whoever embeds it; edges have been followed already.
+        """Drop single entries at random; `edge_rate` has no effect, as messages were passed before training.
 
-        Where the table has walks, they are the entries of the node that a walk from here ends at.
+        If the table has random walks, a node's row is replaced by that of the node where a walk from it ends. Draws are
+        made for all seeds: the same however a batch is split over processes.
         """
         total = len(self.nodes if self.seeds is None else self.seeds)
-        own, nodes = shard_slice(total, self.part), self.nodes
+        local, nodes = shard_slice(total, self.shard), self.nodes
         if self.table.walk:
             draws = torch.randint(2**62, (total, self.table.walk), generator=generator)
-            nodes = self.table.paths.walk(nodes, draws[own])
-        chance = torch.rand(total, self.table.columns, generator=generator)[own]
-        return TableView(self.table.rows[nodes] * (chance >= feature_rate))
+            nodes = self.table.walker.walk(nodes, draws[local].to(nodes.device))
+        uniform = torch.rand(total, self.table.num_features, generator=generator)[local].to(nodes.device)
+        return TableView(self.table.rows[nodes] * (uniform >= feature_rate))
 
 
 @dataclass(frozen=True)
 class TableView:
-    """Rows of the table, some entries of which may be 0."""
+    """Rows of a table [n, F], some entries of which may be masked to 0."""
 
     rows: Tensor
 
-    def step(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
-        """What layer `number` sees."""
+    def layer_input(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
+        """Input of layer `number`: x, or the rows if x is None."""
         return _TableInput(self.rows if x is None else x)
 
 
@@ -119,15 +132,15 @@ class _TableInput:
     def __init__(self, x: Tensor) -> None:
         self.x = x
 
-    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
-        raise NotImplementedError("rows hold what messages have brought")
+    def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
+        raise NotImplementedError("a hop table has no edges: its rows were propagated before training")
 
-    def own(self, weight: Tensor) -> Tensor:
+    def transform(self, weight: Tensor) -> Tensor:
         return self.x @ weight
 
 
 def stack_hops(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:
-    """Âʰx for every h of `hops`, each with rows of length 1."""
+    """[Âʰx for h in hops] with unit rows in each block, [N, hops · columns]."""
     adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
     blocks = []
     for hop in range(max(hops) + 1):
@@ -138,22 +151,27 @@ def stack_hops(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:
 
 
 def svd_directions(x: Tensor, rank: int) -> Tensor:
-    """The right singular vectors [features, rank] of unit rows; the identity where there are no more columns."""
+    """The leading right singular vectors [features, rank] of X with unit rows; the identity if features ≤ rank.
+
+    Computed on the CPU, in double precision where XᵀX is formed: the same on every device.
+    """
     columns = x.size(1)
     if columns <= rank:
-        return torch.eye(columns)
-    if columns <= WIDE:
-        products = sum(part.T @ part for part in (normalize(rows, dim=1).double() for rows in x.split(CHUNK)))
-        assert isinstance(products, Tensor)
-        directions = torch.linalg.eigh(products).eigenvectors[:, -rank:].flip(1).float()
+        return torch.eye(columns, device=x.device)
+    if columns <= MAX_GRAM_COLUMNS:
+        chunks = (normalize(rows.cpu(), dim=1).double() for rows in x.split(ROWS_PER_CHUNK))
+        gram = sum(chunk.T @ chunk for chunk in chunks)
+        assert isinstance(gram, Tensor)
+        directions = torch.linalg.eigh(gram).eigenvectors[:, -rank:].flip(1).float()
     else:
-        unit = csr_matrix(normalize(x, dim=1).numpy())
+        unit = csr_matrix(normalize(x.cpu(), dim=1).numpy())
         directions = torch.from_numpy(np.ascontiguousarray(randomized_svd(unit, rank, random_state=0)[2].T)).float()
     largest: Tensor = directions.gather(0, directions.abs().argmax(dim=0, keepdim=True))
-    upright: Tensor = directions * largest.sign()  # else it is the solver's whim
-    return upright
+    oriented: Tensor = directions * largest.sign()  # fix the sign, which is arbitrary in an SVD
+    return oriented.to(x.device)
 
 
-def reduced(x: Tensor, directions: Tensor) -> Tensor:
-    """Unit rows on the directions, [N, rank]."""
-    return torch.cat([normalize(rows, dim=1) @ directions for rows in x.split(CHUNK)])
+def project(x: Tensor, directions: Tensor) -> Tensor:
+    """Features with unit rows, projected on the directions, [N, rank]."""
+    directions = directions.to(x.device)
+    return torch.cat([normalize(rows, dim=1) @ directions for rows in x.split(ROWS_PER_CHUNK)])

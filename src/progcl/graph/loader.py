@@ -1,4 +1,4 @@
-"""The form in which a run's encoder sees a graph: whole, in batches with sampled neighbors, or as a table of hops."""
+"""Chooses the encoder's input: full graph, batches with sampled neighbors, or hop table."""
 
 from __future__ import annotations
 
@@ -18,61 +18,59 @@ from progcl.graph.views import Graph
 from progcl.seeding import derive_seed
 
 GraphInput: TypeAlias = Graph | SampledGraph | HopTable
-
-
-Batch: TypeAlias = Graph | SampledBatch | TableBatch  # what a step sees
+Batch: TypeAlias = Graph | SampledBatch | TableBatch  # the input of one training step
 
 
 @dataclass(frozen=True)
 class GraphLoader:
-    """How one encoder sees any graph.
+    """Turns any graph into the input that one configured encoder reads.
 
     Attributes:
         config: of the run
-        directions: what the features of the graph that was trained on are reduced to; None if they are not
-        part: which part of every batch to take, and of how many
+        directions: projection of the features [features, rank], fitted to the training graph; None without hop features
+        shard: (rank, world size) of this process
     """
 
     config: Config
     directions: Tensor | None = None
-    part: tuple[int, int] = (0, 1)
+    shard: tuple[int, int] = (0, 1)
 
     @classmethod
-    def of(cls, config: Config, x: Tensor, workers: Workers = SINGLE_PROCESS) -> GraphLoader:
-        """The lens for training on nodes with these features."""
+    def for_training(cls, config: Config, x: Tensor, workers: Workers = SINGLE_PROCESS) -> GraphLoader:
+        """The loader for training on nodes with features x [N, F], to which the projection is fitted."""
         directions = None
         if config.encoder.name == "hops" or config.encoder.with_features:
-            directions = workers.broadcast(lambda: svd_directions(x, config.encoder.rank))
-        return cls(config, directions, workers.part)
+            directions = workers.broadcast(lambda: svd_directions(x, config.encoder.rank).cpu()).to(x.device)
+        return cls(config, directions, workers.shard)
 
     def graph(self, data: Data, nodes: Tensor | None = None) -> GraphInput:
-        """A graph in this form; in batches of `nodes` that see no others, if neighbors are sampled."""
+        """The encoder's input for a graph; sampled batches are restricted to `nodes` and edges between them."""
         if self.config.encoder.name == "hops":
-            return self.table(data)
+            return self.hop_table(data)
         if self.config.batch.size is None:
             return Graph(data)
-        return SampledGraph(
-            data, self.config.fanouts, replace=self.config.batch.replace, nodes=nodes, **self._batches()
-        )
+        options = self._batch_options()
+        return SampledGraph(data, self.config.fanouts, replace=self.config.batch.replace, nodes=nodes, **options)
 
-    def table(self, data: Data) -> HopTable:
-        """What reaches the nodes in some hops."""
+    def hop_table(self, data: Data) -> HopTable:
+        """The hop table of a graph."""
         assert self.directions is not None
-        return HopTable(data, self.directions, self.config.encoder.hops, self.config.method.walk, **self._batches())
+        encoder, walk = self.config.encoder, self.config.walk
+        return HopTable(data, self.directions, encoder.hops, walk, **self._batch_options())
 
-    def finished(self, learned: Tensor, graph: GraphInput, data: Data) -> Tensor:
-        """What was learned of a graph, with its features beside it if that is wanted."""
+    def append_hop_features(self, embeddings: Tensor, graph: GraphInput, data: Data) -> Tensor:
+        """[embeddings ; hop features] with unit rows each if `encoder.with_features`, else the embeddings alone."""
         if not self.config.encoder.with_features:
-            return learned
-        table = graph if isinstance(graph, HopTable) else self.table(data)
-        return torch.cat([normalize(learned, dim=1), normalize(table.rows, dim=1)], dim=1)
+            return embeddings
+        table = graph if isinstance(graph, HopTable) else self.hop_table(data)
+        return torch.cat([normalize(embeddings, dim=1), normalize(table.rows, dim=1)], dim=1)
 
-    def _batches(self) -> dict[str, Any]:
+    def _batch_options(self) -> dict[str, Any]:
         batch, seed = self.config.batch, derive_seed(self.config.train.seed, "batches")
         return {
             "size": batch.size,
             "seed": seed,
             "steps": batch.steps,
             "fixed": batch.variant == "paper",
-            "part": self.part,
+            "shard": self.shard,
         }

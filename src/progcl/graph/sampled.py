@@ -1,4 +1,4 @@
-"""A graph met in batches: some nodes at a time with sampled neighbors, and all nodes layer by layer."""
+"""Batches of seed nodes with sampled neighbors, and layer-wise embedding of all nodes, for large graphs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch_geometric.data import Data
 
 from progcl.graph.batching import BatchLoader
 from progcl.graph.sampler import Hop, NeighborSampler, SampledSubgraph
-from progcl.graph.sparse import Sparse, ranges, row_pointer, sparse_or_dense
+from progcl.graph.sparse import SparseMatrix, choose_format, concat_ranges, row_pointer
 from progcl.graph.views import LayerInput
 from progcl.progress import bar
 from progcl.seeding import HASH_RANGE, hash_pairs
 
-ROWS = 2**22  # of neighbors, read at a time to embed all nodes
+NEIGHBORS_PER_CHUNK = 2**22  # rows gathered at a time to embed all nodes
 
 
 class LayerwiseEncoder(Protocol):
@@ -27,45 +27,53 @@ class LayerwiseEncoder(Protocol):
 
     layers: nn.ModuleList
 
-    def layer(self, number: int, step: LayerInput) -> Tensor:
+    def layer(self, number: int, inputs: LayerInput) -> Tensor:
         """Output of one layer."""
 
 
-class Features:
-    """What the nodes bring along: dense rows, which may lie in a mapped file, or sparse ones.
+class NodeFeatures:
+    """Features of all nodes: dense rows, perhaps in a memory-mapped file, or sparse ones.
+
+    Results are on the device of the edges. Mapped rows stay in the file until they are needed.
 
     Attributes:
         x: rows [N, F]
         scale: factor of every row [N], None for 1
+        num_features: F
     """
 
     def __init__(self, data: Data) -> None:
-        self.x = data.x if data.get("mapped") else sparse_or_dense(data.x)
-        self.scale: Tensor | None = data.get("row_scale")
-        self.columns = int(data.x.size(1))
+        self.x = data.x if data.get("mapped") else choose_format(data.x)
+        scale: Tensor | None = data.get("row_scale")
+        self.scale = None if scale is None else scale.to(data.x.device)
+        self.num_features = int(data.x.size(1))
+        self.device = data.edge_index.device
 
     @property
-    def sparse(self) -> bool:
-        """Whether rows hold little more than zeros."""
-        return isinstance(self.x, Sparse)
+    def is_sparse(self) -> bool:
+        """Whether the rows are stored as a sparse matrix."""
+        return isinstance(self.x, SparseMatrix)
 
-    def rows(self, nodes: Tensor) -> Tensor:
-        """X[nodes] of dense rows."""
+    def gather(self, nodes: Tensor) -> Tensor:
+        """X[nodes] of dense rows, [n, F]."""
         assert isinstance(self.x, Tensor)
-        return self.x[nodes] if self.scale is None else self.x[nodes] * self.scale[nodes, None]
+        index = nodes.to(self.x.device)
+        return (self.x[index] if self.scale is None else self.x[index] * self.scale[index, None]).to(self.device)
 
     def transform(self, nodes: Tensor, weight: Tensor) -> Tensor:
-        """X[nodes] W of sparse rows."""
-        assert isinstance(self.x, Sparse)
-        matrix = self.x.matrix
-        first, counts = matrix.crow_indices()[nodes], matrix.crow_indices().diff()[nodes]
-        place = ranges(first, counts)
-        return bags(weight, matrix.col_indices()[place], row_pointer(counts), matrix.values()[place])
+        """X[nodes] W of sparse rows, [n, d]."""
+        assert isinstance(self.x, SparseMatrix)
+        csr = self.x.csr
+        start, counts = csr.crow_indices()[nodes], csr.crow_indices().diff()[nodes]
+        entry = concat_ranges(start, counts)
+        return sum_bags(weight, csr.col_indices()[entry], row_pointer(counts), csr.values()[entry])
 
-    def summed(self, nodes: Tensor, starts: Tensor, share: Tensor) -> Tensor:
-        """Σ share x of some dense rows for each bag of nodes."""
+    def aggregate(self, nodes: Tensor, rowptr: Tensor, weight: Tensor) -> Tensor:
+        """Weighted sums of dense rows, one for each bag of `nodes` between two row pointers, [bags, F]."""
         assert isinstance(self.x, Tensor)
-        return bags(self.x, nodes, starts, share if self.scale is None else share * self.scale[nodes])
+        index, rowptr, weight = (each.to(self.x.device) for each in (nodes, rowptr, weight))
+        weight = weight if self.scale is None else weight * self.scale[index]
+        return sum_bags(self.x, index, rowptr, weight).to(self.device)
 
 
 class SampledGraph(BatchLoader["SampledBatch"]):
@@ -73,14 +81,14 @@ class SampledGraph(BatchLoader["SampledBatch"]):
 
     Args:
         data: the graph, with features perhaps in a mapped file
-        fanouts: neighbors to draw, of the seeds first; one number a layer
+        fanouts: neighbors to sample per layer, those of the seeds first
         size: seeds of a batch
-        seed: of batches and draws; every epoch's are a function of it and the epoch
-        replace: draw with replacement
-        steps: batches of an epoch; None for as many as meet every node
+        seed: of shuffling and sampling
+        replace: sample with replacement
+        steps: batches of an epoch; None for a full pass over all seeds
         fixed: the same batches in the same order in every epoch
-        nodes: the seeds, and the only nodes that are seen at all; None for all
-        part: which part of every batch to take, and of how many equal ones
+        nodes: restricts seeds and neighbors to these nodes; None for all
+        shard: (rank, world size): which of as many equal slices of every batch this process embeds
     """
 
     def __init__(
@@ -93,102 +101,118 @@ class SampledGraph(BatchLoader["SampledBatch"]):
         steps: int | None = None,
         fixed: bool = False,
         nodes: Tensor | None = None,
-        part: tuple[int, int] = (0, 1),
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
-        self.nodes = int(data.num_nodes)
-        seeds = torch.arange(self.nodes) if nodes is None else nodes
-        super().__init__(seeds, size, seed, steps, fixed, part)
-        self.features = Features(data)
-        self.columns = self.features.columns
-        self.sampler = NeighborSampler(_proper(data.edge_index, self.nodes, nodes), self.nodes, fanouts, replace)
+        self.num_nodes = int(data.num_nodes)
+        device = data.edge_index.device
+        nodes = None if nodes is None else nodes.to(device)
+        seeds = torch.arange(self.num_nodes, device=device) if nodes is None else nodes
+        super().__init__(seeds, size, seed, steps, fixed, shard)
+        self.features = NodeFeatures(data)
+        self.num_features = self.features.num_features
+        edges = _select_edges(data.edge_index, self.num_nodes, nodes)
+        self.sampler = NeighborSampler(edges, self.num_nodes, fanouts, replace)
 
-    def draw(self, seeds: Tensor, own: Tensor, key: int) -> SampledBatch:
-        """A batch with drawn neighbors."""
-        batch = self.sampler.sample(own, torch.Generator().manual_seed(key))
-        made = SampledBatch(self, batch, seeds)
-        made.rows  # noqa: B018 (read now, while others are computed with)
-        return made
+    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int) -> SampledBatch:
+        """A batch with sampled neighbors."""
+        subgraph = self.sampler.sample(local_seeds, torch.Generator().manual_seed(key))
+        batch = SampledBatch(self, subgraph, seeds)
+        batch.target_rows  # noqa: B018 (gathered now, in the prefetching thread)
+        return batch
 
     @torch.no_grad()
     def embed(self, encoder: LayerwiseEncoder, progress: bool = False) -> Tensor:
-        """Embeddings of all nodes [N, hidden], layer by layer, each from all neighbors of some nodes at a time."""
+        """Embeddings of all nodes [N, hidden], layer by layer, from all neighbors of a chunk of nodes at a time."""
         x: Tensor | None = None
-        chunks = torch.arange(self.nodes).split(max(1, ROWS * self.nodes // max(1, len(self.sampler.neighbors))))
-        with bar(progress, desc="embed", total=len(encoder.layers) * self.nodes, unit="node", leave=False) as done:
+        chunk_size = max(1, NEIGHBORS_PER_CHUNK * self.num_nodes // max(1, len(self.sampler.neighbors)))
+        total = len(encoder.layers) * self.num_nodes
+        with bar(progress, desc="embed", total=total, unit="node", leave=False) as progress_bar:
             for number in range(len(encoder.layers)):
-                made: Tensor | None = None
-                for nodes in chunks:
-                    batch = self.sampler.neighborhood(nodes)
-                    before = None if x is None else x[batch.n_id]
-                    rows = None if x is not None or self.features.sparse else self.features.rows(nodes)
-                    out = encoder.layer(number, _SampledInput(self, batch.n_id, batch.hops[0], before, rows))
-                    made = out.new_empty(self.nodes, out.size(1)) if made is None else made
-                    made[nodes] = out
-                    done.update(len(nodes))
-                x = made
+                output: Tensor | None = None
+                for nodes in torch.arange(self.num_nodes, device=self.all_seeds.device).split(chunk_size):
+                    subgraph = self.sampler.full_neighborhood(nodes)
+                    source_x = None if x is None else x[subgraph.n_id]
+                    rows = None if x is not None or self.features.is_sparse else self.features.gather(nodes)
+                    inputs = _SampledInput(self, subgraph.n_id, subgraph.hops[0], source_x, rows)
+                    chunk = encoder.layer(number, inputs)
+                    output = chunk.new_empty(self.num_nodes, chunk.size(1)) if output is None else output
+                    output[nodes] = chunk
+                    progress_bar.update(len(nodes))
+                x = output
         assert x is not None
         return x
 
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """A batch's seeds with what they need to be embedded.
+    """Seed nodes with the sampled neighbors that their embedding needs.
 
     Attributes:
-        graph: that they are from
-        batch: drawn neighbors of this process's seeds
-        seeds: all that are contrasted with each other
+        graph: the graph that they are from
+        subgraph: sampled neighbors of this process's seeds
+        seeds: all nodes that are contrasted with each other
     """
 
     graph: SampledGraph
-    batch: SampledSubgraph
+    subgraph: SampledSubgraph
     seeds: Tensor
 
     @cached_property
-    def rows(self) -> Tensor | None:
-        """Features of the first layer's nodes, for both views; None for sparse ones."""
+    def target_rows(self) -> Tensor | None:
+        """Features of the first layer's target nodes, gathered once for both views; None for sparse features."""
         features = self.graph.features
-        return None if features.sparse else features.rows(self.batch.n_id[: self.batch.hops[0].targets])
+        return None if features.is_sparse else features.gather(self.subgraph.n_id[: self.subgraph.hops[0].num_targets])
 
     def view(self, edge_rate: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> SampledView:
-        """What chance leaves of drawn edges and feature columns; drawn edges are dropped alike."""
+        """Drop sampled edges at one rate, and feature columns at one rate or one per column [F].
+
+        Whether an edge is dropped is a hash of a random key, its target and its slot: the same however a batch is
+        split over processes.
+        """
         assert isinstance(edge_rate, float)
-        kept_columns = torch.rand(self.graph.features.columns, generator=generator) >= feature_rates
-        keys = torch.randint(2**31, (len(self.batch.hops),), generator=generator).tolist()
-        kept = []
-        for hop, key in zip(self.batch.hops, keys, strict=True):
-            counts = hop.starts.diff()
-            slot = torch.arange(len(hop.index)) - hop.starts[:-1].repeat_interleave(counts)
-            target = self.batch.n_id[: hop.targets].repeat_interleave(counts)
-            kept.append(hash_pairs(key, target, slot) >= edge_rate * HASH_RANGE)
-        return SampledView(self, tuple(kept), kept_columns, 1 - edge_rate)
+        device = self.seeds.device
+        feature_mask = torch.rand(self.graph.num_features, generator=generator).to(device) >= feature_rates
+        keys = torch.randint(2**31, (len(self.subgraph.hops),), generator=generator).tolist()
+        edge_masks = []
+        for hop, key in zip(self.subgraph.hops, keys, strict=True):
+            counts = hop.rowptr.diff()
+            slot = torch.arange(len(hop.column), device=device) - hop.rowptr[:-1].repeat_interleave(counts)
+            target = self.subgraph.n_id[: hop.num_targets].repeat_interleave(counts)
+            edge_masks.append(hash_pairs(key, target, slot) >= edge_rate * HASH_RANGE)
+        return SampledView(self, tuple(edge_masks), feature_mask, 1 - edge_rate)
 
 
 @dataclass(frozen=True)
 class SampledView:
-    """A batch of which some edges and feature columns are seen; `share` is how many of the edges, on average."""
+    """A batch with some edges of every hop and some feature columns masked out.
 
-    part: SampledBatch
-    kept: tuple[Tensor, ...] | None = None
-    kept_columns: Tensor | None = None
-    share: float = 1
+    Attributes:
+        batch: the sampled batch
+        edge_masks: for every hop, the edges to keep; None for all
+        feature_mask: feature columns to keep [F]; None for all
+        keep_rate: expected share of the edges that are kept
+    """
 
-    def step(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
-        """What layer `number` sees: the nodes that those after it need."""
-        batch = self.part.batch
-        kept = None if self.kept is None else self.kept[number]
-        rows = self.part.rows if x is None else None
-        return _SampledInput(
-            self.part.graph, batch.n_id, batch.hops[number], x, rows, kept, self.kept_columns, self.share
-        )
+    batch: SampledBatch
+    edge_masks: tuple[Tensor, ...] | None = None
+    feature_mask: Tensor | None = None
+    keep_rate: float = 1
+
+    def layer_input(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
+        """Input of layer `number`: x of the hop's source nodes, or their features if x is None."""
+        graph, subgraph = self.batch.graph, self.batch.subgraph
+        edge_mask = None if self.edge_masks is None else self.edge_masks[number]
+        rows = self.batch.target_rows if x is None else None
+        masks = (edge_mask, self.feature_mask, self.keep_rate)
+        return _SampledInput(graph, subgraph.n_id, subgraph.hops[number], x, rows, *masks)
 
 
 class _SampledInput:
-    """The first `hop.targets` nodes of `n_id` with drawn neighbors.
+    """The first `hop.num_targets` nodes of `n_id` as targets, with sampled neighbors.
 
-    x is what the layer before made of the hop's sources; there being none, the targets' features are `rows`, or sparse.
-    GCN's normalization is the whole graph's, with drawn neighbors standing for all: what a layer gives is right on
-    average. The mean is that of the drawn neighbors, as GraphSAGE has it.
+    x is the previous layer's output for the hop's source nodes. If it is None, features are read: `rows` of the
+    targets, or sparse ones. GCN's normalization takes the degrees of the whole graph, sampled neighbors being scaled up
+    to stand for all: the layer is unbiased. The mean is over the sampled neighbors, as in GraphSAGE.
     """
 
     def __init__(
@@ -198,90 +222,91 @@ class _SampledInput:
         hop: Hop,
         x: Tensor | None,
         rows: Tensor | None,
-        kept: Tensor | None = None,
-        kept_columns: Tensor | None = None,
-        share: float = 1,
+        edge_mask: Tensor | None = None,
+        feature_mask: Tensor | None = None,
+        keep_rate: float = 1,
     ) -> None:
         self.features, self.degree, self.n_id, self.hop, self.x = graph.features, graph.sampler.degree, n_id, hop, x
-        self.rows = rows if x is None else x[: hop.targets]
-        self.kept_columns = kept_columns if x is None else None
-        self.share = share
-        self.counts, self.index, self.starts = hop.starts.diff(), hop.index.long(), hop.starts
-        if kept is not None:
-            self.starts = row_pointer(kept)[hop.starts]
-            self.counts, self.index = self.starts.diff(), self.index[kept]
+        self.rows = rows if x is None else x[: hop.num_targets]
+        self.feature_mask = feature_mask if x is None else None
+        self.keep_rate = keep_rate
+        self.counts, self.column, self.rowptr = hop.rowptr.diff(), hop.column.long(), hop.rowptr
+        if edge_mask is not None:
+            self.rowptr = row_pointer(edge_mask)[hop.rowptr]
+            self.counts, self.column = self.rowptr.diff(), self.column[edge_mask]
 
-    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
-        share, own = self._mean() if mean else self._symmetric()
-        weight = self._seen(weight)
+    def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
+        edge_weight, loop_weight = self._normalize_mean() if mean else self._normalize_symmetric()
+        weight = self._mask_rows(weight)
         if self.rows is None:
-            x = self.features.transform(self.n_id[: self.hop.sources], weight)
-            return bags(x, self.index, self.starts, share) + own * x[: self.hop.targets]
+            x = self.features.transform(self.n_id[: self.hop.num_sources], weight)
+            return sum_bags(x, self.column, self.rowptr, edge_weight) + loop_weight * x[: self.hop.num_targets]
         if self.x is None:
-            summed = self.features.summed(self.n_id[self.index], self.starts, share)
+            total = self.features.aggregate(self.n_id[self.column], self.rowptr, edge_weight)
         else:
-            summed = bags(self.x, self.index, self.starts, share)
-        return summed.addcmul_(self.rows, own) @ weight
+            total = sum_bags(self.x, self.column, self.rowptr, edge_weight)
+        return total.addcmul_(self.rows, loop_weight) @ weight
 
-    def own(self, weight: Tensor) -> Tensor:
-        weight = self._seen(weight)
+    def transform(self, weight: Tensor) -> Tensor:
+        weight = self._mask_rows(weight)
         if self.rows is None:
-            return self.features.transform(self.n_id[: self.hop.targets], weight)
+            return self.features.transform(self.n_id[: self.hop.num_targets], weight)
         return self.rows @ weight
 
-    def _seen(self, weight: Tensor) -> Tensor:
+    def _mask_rows(self, weight: Tensor) -> Tensor:
         """A dropped column of X is a dropped row of W."""
-        return weight if self.kept_columns is None else weight * self.kept_columns.unsqueeze(1)
+        return weight if self.feature_mask is None else weight * self.feature_mask.unsqueeze(1)
 
-    def _mean(self) -> tuple[Tensor, Tensor]:
-        """The parts of each edge [E] and of the node itself [targets, 1] in D̂⁻¹ Â."""
-        own = (self.counts + 1).float().reciprocal()
-        return own.repeat_interleave(self.counts), own.unsqueeze(1)
+    def _normalize_mean(self) -> tuple[Tensor, Tensor]:
+        """Weights of the edges [E] and of the self-loops [targets, 1] in D̂⁻¹ Â."""
+        loop_weight = (self.counts + 1).float().reciprocal()
+        return loop_weight.repeat_interleave(self.counts), loop_weight.unsqueeze(1)
 
-    def _symmetric(self) -> tuple[Tensor, Tensor]:
-        """The same in D̂^-½ Â D̂^-½."""
-        degree = self.degree[self.n_id[: self.hop.sources]].float()
-        scale = degree.mul(self.share).add_(1).rsqrt()
-        own = scale[: self.hop.targets]
-        stands_for = degree[: self.hop.targets] / self.hop.starts.diff().clamp_min(1)
-        return (own * stands_for).repeat_interleave(self.counts) * scale[self.index], own.square().unsqueeze(1)
+    def _normalize_symmetric(self) -> tuple[Tensor, Tensor]:
+        """Weights of the edges [E] and of the self-loops [targets, 1] in D̂^-½ Â D̂^-½."""
+        degree = self.degree[self.n_id[: self.hop.num_sources]].float()
+        scale = degree.mul(self.keep_rate).add_(1).rsqrt()
+        target_scale = scale[: self.hop.num_targets]
+        neighbors_per_sample = degree[: self.hop.num_targets] / self.hop.rowptr.diff().clamp_min(1)
+        edge_weight = (target_scale * neighbors_per_sample).repeat_interleave(self.counts) * scale[self.column]
+        return edge_weight, target_scale.square().unsqueeze(1)
 
 
-def bags(table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
-    """Σ share · table[index] over each bag."""
-    out: Tensor = _Bags.apply(table, index.long(), starts, share.to(table.dtype))  # type: ignore[no-untyped-call]
+def sum_bags(table: Tensor, index: Tensor, rowptr: Tensor, weight: Tensor) -> Tensor:
+    """Σ weight · table[index] over each bag, [bags, d]; bag i is rowptr[i]:rowptr[i + 1] of index and weight."""
+    out: Tensor = _SumBags.apply(table, index.long(), rowptr, weight.to(table.dtype))  # type: ignore[no-untyped-call]
     return out
 
 
-class _Bags(torch.autograd.Function):
-    """The gradient of a row of the table is a bag too, of the gradients of those bags that hold the row."""
+class _SumBags(torch.autograd.Function):
+    """The gradient of a table row is a bag too: of the gradients of those bags that contain the row."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
-        ctx.save_for_backward(index, starts, share)
-        ctx.rows = len(table)
-        return _summed(table, index, starts, share)
+    def forward(ctx: Any, table: Tensor, index: Tensor, rowptr: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(index, rowptr, weight)
+        ctx.num_rows = len(table)
+        return _embedding_bag(table, index, rowptr, weight)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        index, starts, share = ctx.saved_tensors
-        counts = starts.diff()
+        index, rowptr, weight = ctx.saved_tensors
+        counts = rowptr.diff()
         bag = torch.arange(len(counts), device=index.device).repeat_interleave(counts)
         order = index.argsort(stable=True)
-        turned = row_pointer(torch.bincount(index, minlength=ctx.rows))
-        return _summed(grads[0], bag[order], turned, share[order]), None, None, None
+        transpose_rowptr = row_pointer(torch.bincount(index, minlength=ctx.num_rows))
+        return _embedding_bag(grads[0], bag[order], transpose_rowptr, weight[order]), None, None, None
 
 
-def _summed(table: Tensor, index: Tensor, starts: Tensor, share: Tensor) -> Tensor:
+def _embedding_bag(table: Tensor, index: Tensor, rowptr: Tensor, weight: Tensor) -> Tensor:
     table = table.contiguous()  # embedding_bag is slow on any other
-    return embedding_bag(index, table, starts, mode="sum", per_sample_weights=share, include_last_offset=True)
+    return embedding_bag(index, table, rowptr, mode="sum", per_sample_weights=weight, include_last_offset=True)
 
 
-def _proper(edge_index: Tensor, nodes: int, seen: Tensor | None) -> Tensor:
-    """Edges between two different nodes of those that are seen."""
+def _select_edges(edge_index: Tensor, num_nodes: int, nodes: Tensor | None) -> Tensor:
+    """Edges without self-loops, and only those between `nodes`; None for all."""
     source, target = edge_index
-    kept = source != target
-    if seen is not None:
-        inside = torch.zeros(nodes, dtype=torch.bool).index_fill_(0, seen, True)
-        kept &= inside[source] & inside[target]
-    return edge_index[:, kept]
+    mask = source != target
+    if nodes is not None:
+        member = torch.zeros(num_nodes, dtype=torch.bool, device=nodes.device).index_fill_(0, nodes, True)
+        mask &= member[source] & member[target]
+    return edge_index[:, mask]

@@ -1,4 +1,4 @@
-"""Neighborhoods of some nodes, drawn as GraphSAGE draws them, in plain torch: no compiled extension."""
+"""Neighbor sampling as in GraphSAGE and random walks, in plain torch: no compiled extension."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ import torch
 from torch import Tensor
 
 from progcl.errors import InputError, in_range
-from progcl.graph.sparse import ranges, row_pointer
+from progcl.graph.sparse import concat_ranges, row_pointer
 from progcl.seeding import hash_pairs
 
-NOWHERE = -1
+ABSENT = -1  # position of a node that is not in the batch
 
 
 @dataclass(frozen=True)
 class Hop:
-    """Messages of one layer: the first `targets` nodes of a batch hear from some of the first `sources`.
+    """Messages of one layer as a CSR matrix: from the first `num_sources` nodes of a batch to the first `num_targets`.
 
     Attributes:
-        starts: where each target's neighbors begin in `index`, [targets + 1]
-        index: the neighbors' positions in the batch, [E]
+        num_targets: rows
+        num_sources: columns
+        rowptr: where each target's neighbors begin in `column`, [num_targets + 1]
+        column: the neighbors' positions in the batch, [E]
     """
 
-    targets: int
-    sources: int
-    starts: Tensor
-    index: Tensor
+    num_targets: int
+    num_sources: int
+    rowptr: Tensor
+    column: Tensor
 
     @property
     def edge_index(self) -> Tensor:
         """From neighbor to target, as positions in the batch, [2, E]."""
-        target = torch.arange(self.targets, device=self.index.device).repeat_interleave(self.starts.diff())
-        return torch.stack([self.index.long(), target])
+        target = torch.arange(self.num_targets, device=self.column.device).repeat_interleave(self.rowptr.diff())
+        return torch.stack([self.column.long(), target])
 
 
 @dataclass(frozen=True)
 class SampledSubgraph:
-    """Some nodes and what they need to be embedded, in the manner of PyG's loaders.
+    """Seed nodes and the neighbors that their embedding needs, with the names of PyG's loaders.
 
     Attributes:
-        n_id: nodes by number, the seeds first
-        batch_size: how many seeds there are
+        n_id: node numbers, the seeds first
+        batch_size: number of seeds
         hops: one for each layer of the encoder, the widest first
     """
 
@@ -59,16 +61,17 @@ class SampledSubgraph:
 
 
 class NeighborSampler:
-    """Draw neighbors of neighbors: B_L = seeds, and B_{l-1} = B_l and `fanout` neighbors of every node of B_l.
+    """Neighbor sampling of GraphSAGE (Hamilton et al., Inductive Representation Learning on Large Graphs, 2017).
 
-    Every layer draws anew for every node that it embeds, as in GraphSAGE (Algorithm 2 there). What a node draws depends
-    on the batch's random number, on layer and node alone: a batch split over processes draws what it draws in one.
+    B_L are the seeds; B_{l-1} is B_l with `fanout` neighbors of every node of B_l. Every layer samples anew for every
+    node that it embeds (Algorithm 2 there). A node's sample depends on the batch's random key, the layer and the node
+    alone: a batch split over processes gets the samples of the whole one.
 
     Args:
         edge_index: messages from source to target, [2, E]
         nodes: number of nodes
-        fanouts: neighbors to draw, of the seeds first
-        replace: draw with replacement, `fanout` of every node that has any neighbor; without, all neighbors of a node
+        fanouts: neighbors to sample, those of the seeds first
+        replace: sample with replacement, `fanout` of every node that has any neighbor; without, all neighbors of a node
             that has fewer
     """
 
@@ -79,98 +82,103 @@ class NeighborSampler:
             in_range("fanouts", fanout, 1)
         self.fanouts = tuple(fanouts)
         self.replace = replace
-        self.nodes = nodes
+        self.num_nodes = nodes
+        self.device = edge_index.device
         source, target = edge_index
         self.degree = torch.bincount(target, minlength=nodes)
-        self.starts = row_pointer(self.degree)
-        self.neighbors = source[target.argsort(stable=True)].int()  # half the memory to jump about in
-        self._position = torch.full((nodes,), NOWHERE, dtype=torch.int32)
-        self._reached = torch.zeros(nodes, dtype=torch.bool)
+        self.rowptr = row_pointer(self.degree)
+        self.neighbors = source[target.argsort(stable=True)].int()  # half the memory for random access
+        self._position = torch.full((nodes,), ABSENT, dtype=torch.int32, device=self.device)
+        self._is_reached = torch.zeros(nodes, dtype=torch.bool, device=self.device)
 
     def batches(
         self, seeds: Tensor, size: int, generator: torch.Generator, shuffle: bool = True
     ) -> Iterator[SampledSubgraph]:
         """All seeds in batches of `size`; the last may be smaller."""
         order = torch.randperm(len(seeds), generator=generator) if shuffle else torch.arange(len(seeds))
-        for part in seeds[order].split(size):
-            yield self.sample(part, generator)
+        for batch in seeds[order.to(seeds.device)].split(size):
+            yield self.sample(batch, generator)
 
     def sample(self, seeds: Tensor, generator: torch.Generator) -> SampledSubgraph:
-        """A batch of different seeds."""
+        """A batch of distinct seeds with sampled neighbors; raises `InputError` if a seed comes twice."""
         if len(seeds.unique()) < len(seeds):
             raise InputError("a batch needs different seeds")
         keys = torch.randint(2**31, (len(self.fanouts),), generator=generator).tolist()
-        return self._reach(
-            seeds, [partial(self._draw, fanout=f, key=k) for f, k in zip(self.fanouts, keys, strict=True)]
+        return self._expand(
+            seeds, [partial(self._draw_neighbors, fanout=f, key=k) for f, k in zip(self.fanouts, keys, strict=True)]
         )
 
     def walk(self, nodes: Tensor, draws: Tensor) -> Tensor:
-        """Where walks from the nodes end that take a neighbor by each of their `draws` [nodes, steps], whole numbers.
+        """The end nodes [n] of random walks from `nodes` [n]; step j goes to neighbor draws[i, j] modulo the degree.
 
-        A node without neighbors is not left.
+        `draws` [n, steps] are random integers. A walk stays at a node without neighbors.
         """
         for draw in draws.unbind(dim=1):
-            degree, start = self.degree[nodes], self.starts[nodes]
-            left = degree > 0
-            place = draw[left].remainder(degree[left]) + start[left]
-            nodes = nodes.masked_scatter(left, self.neighbors[place].long())
+            degree, start = self.degree[nodes], self.rowptr[nodes]
+            mask = degree > 0
+            edge = draw[mask].remainder(degree[mask]) + start[mask]
+            nodes = nodes.masked_scatter(mask, self.neighbors[edge].long())
         return nodes
 
-    def neighborhood(self, nodes: Tensor) -> SampledSubgraph:
-        """Different nodes with all their neighbors, in one hop."""
-        return self._reach(nodes, [self._all])
+    def full_neighborhood(self, nodes: Tensor) -> SampledSubgraph:
+        """Distinct nodes with all their neighbors, in one hop."""
+        return self._expand(nodes, [self._list_neighbors])
 
-    def _reach(self, seeds: Tensor, draws: list[Callable[[Tensor], tuple[Tensor, Tensor]]]) -> SampledSubgraph:
-        """What one draw after the other adds to the seeds."""
+    def _expand(self, seeds: Tensor, draws: list[Callable[[Tensor], tuple[Tensor, Tensor]]]) -> SampledSubgraph:
+        """Apply each draw to the nodes reached so far, and add the neighbors that it returns."""
         n_id, position = seeds, self._position
-        position[seeds] = torch.arange(len(seeds), dtype=torch.int32)
+        position[seeds] = torch.arange(len(seeds), dtype=torch.int32, device=self.device)
         hops = []
         for draw in draws:
             neighbor, counts = draw(n_id)
-            targets = len(n_id)
-            n_id = torch.cat([n_id, self._new(neighbor, targets)])
-            hops.append(Hop(targets, len(n_id), row_pointer(counts), position.index_select(0, neighbor)))
-        position[n_id] = NOWHERE
+            num_targets = len(n_id)
+            n_id = torch.cat([n_id, self._add_new(neighbor, num_targets)])
+            hops.append(Hop(num_targets, len(n_id), row_pointer(counts), position.index_select(0, neighbor)))
+        position[n_id] = ABSENT
         return SampledSubgraph(n_id, len(seeds), tuple(reversed(hops)))
 
-    def _draw(self, nodes: Tensor, fanout: int, key: int) -> tuple[Tensor, Tensor]:
-        """Neighbors of each node, one node's after the other's, and how many each has.
+    def _draw_neighbors(self, nodes: Tensor, fanout: int, key: int) -> tuple[Tensor, Tensor]:
+        """Sampled neighbors of each node, concatenated, and their number for each node [n].
 
-        A neighbor is drawn by a remainder of 2^32: the odds of d neighbors differ by less than d in these many.
+        A neighbor is a random integer below 2^32 modulo the degree d: probabilities differ by less than d / 2^32.
         """
-        degree, start = self.degree[nodes], self.starts[nodes]
+        degree, start = self.degree[nodes], self.rowptr[nodes]
         if self.replace:
-            some = degree > 0
-            chance = hash_pairs(key, nodes[some, None], torch.arange(fanout))
-            place = chance.remainder_(degree[some, None]).add_(start[some, None])
-            return self.neighbors.index_select(0, place.flatten()), some * fanout
-        many = degree > fanout
-        counts = torch.where(many, fanout, degree)
-        place = ranges(start, counts)
-        chosen = _distinct(nodes[many], degree[many], fanout, key) + start[many, None]
-        place[many.repeat_interleave(counts)] = chosen.flatten()
-        return self.neighbors.index_select(0, place), counts
+            mask = degree > 0
+            draw = hash_pairs(key, nodes[mask, None], torch.arange(fanout, device=self.device))
+            edge = draw.remainder_(degree[mask, None]).add_(start[mask, None])
+            return self.neighbors.index_select(0, edge.flatten()), mask * fanout
+        mask = degree > fanout
+        counts = torch.where(mask, fanout, degree)
+        edge = concat_ranges(start, counts)
+        subset = _draw_distinct(nodes[mask], degree[mask], fanout, key) + start[mask, None]
+        edge[mask.repeat_interleave(counts)] = subset.flatten()
+        return self.neighbors.index_select(0, edge), counts
 
-    def _all(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    def _list_neighbors(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """All neighbors of each node, concatenated, and their number for each node [n]."""
         counts = self.degree[nodes]
-        return self.neighbors.index_select(0, ranges(self.starts[nodes], counts)), counts
+        return self.neighbors.index_select(0, concat_ranges(self.rowptr[nodes], counts)), counts
 
-    def _new(self, neighbor: Tensor, known: int) -> Tensor:
-        """The nodes that the batch does not have yet, ascending; they get the positions after those `known`."""
-        self._reached.index_fill_(0, neighbor.long(), True).logical_and_(self._position == NOWHERE)
-        new = self._reached.nonzero().flatten()
-        self._reached[new] = False
-        self._position[new] = torch.arange(known, known + len(new), dtype=torch.int32)
+    def _add_new(self, neighbor: Tensor, size: int) -> Tensor:
+        """Nodes that a batch of `size` nodes does not have yet, ascending; they get the positions from `size` on."""
+        self._is_reached.index_fill_(0, neighbor.long(), True).logical_and_(self._position == ABSENT)
+        new = self._is_reached.nonzero().flatten()
+        self._is_reached[new] = False
+        self._position[new] = torch.arange(size, size + len(new), dtype=torch.int32, device=self.device)
         return new
 
 
-def _distinct(nodes: Tensor, total: Tensor, number: int, key: int) -> Tensor:
-    """`number` different ones of range(total[i]) for every i, all sets equally probable, [n, number] (Floyd's way)."""
-    chance = hash_pairs(key, nodes, torch.arange(number)[:, None])
-    chosen = torch.empty(number, len(total), dtype=torch.int32)  # a step is a row, one after the other in memory
+def _draw_distinct(nodes: Tensor, total: Tensor, number: int, key: int) -> Tensor:
+    """`number` distinct elements of range(total[i]) for every i, all sets equally likely, [n, number].
+
+    Floyd's algorithm (Bentley and Floyd, 1987), vectorized over i.
+    """
+    draws = hash_pairs(key, nodes, torch.arange(number, device=nodes.device)[:, None])
+    chosen = torch.empty(number, len(total), dtype=torch.int32, device=nodes.device)  # a step is a contiguous row
     for step in range(number):
         last = total - number + step
-        drawn = chance[step].remainder_(last + 1).int()
-        taken = (chosen[:step] == drawn).any(dim=0)
-        chosen[step] = torch.where(taken, last.int(), drawn)
+        draw = draws[step].remainder_(last + 1).int()
+        is_taken = (chosen[:step] == draw).any(dim=0)
+        chosen[step] = torch.where(is_taken, last.int(), draw)
     return chosen.T.long()

@@ -1,4 +1,4 @@
-"""Sparse matrices for message passing: CSR in both directions, products with a gradient."""
+"""Sparse matrices for message passing: CSR with its transpose, products with a gradient."""
 
 from __future__ import annotations
 
@@ -9,83 +9,83 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-DENSE = 0.1  # share of entries from which a dense product is the faster one
+MAX_SPARSE_DENSITY = 0.1  # above this share of nonzero entries a dense product is faster
 
 
-class Sparse(NamedTuple):
-    """A sparse matrix and its transpose, both CSR: one for the forward, one for the backward product."""
+class SparseMatrix(NamedTuple):
+    """A matrix and its transpose, both CSR: one for the forward, one for the backward product."""
 
-    matrix: Tensor
+    csr: Tensor
     transpose: Tensor
 
-    def rows(self, which: Tensor) -> Sparse:
-        """Some rows of the matrix, ascending."""
-        first, column, value = self.matrix.crow_indices(), self.matrix.col_indices(), self.matrix.values()
-        counts = first.diff()[which]
-        place = ranges(first[which], counts)
-        new = torch.full((len(first) - 1,), -1, device=which.device)
-        new[which] = torch.arange(len(which), device=which.device)
-        first, turned = self.transpose.crow_indices(), new[self.transpose.col_indices()]
-        kept = turned >= 0
-        left = row_pointer(kept)[first].diff()
-        return Sparse(
-            csr_matrix_of(counts, column[place], value[place], self.matrix.size(1)),
-            csr_matrix_of(left, turned[kept], self.transpose.values()[kept], len(which)),
+    def select_rows(self, rows: Tensor) -> SparseMatrix:
+        """The submatrix of some rows, ascending."""
+        rowptr, column, value = self.csr.crow_indices(), self.csr.col_indices(), self.csr.values()
+        counts = rowptr.diff()[rows]
+        entry = concat_ranges(rowptr[rows], counts)
+        new_row = torch.full((len(rowptr) - 1,), -1, device=rows.device)
+        new_row[rows] = torch.arange(len(rows), device=rows.device)
+        transpose_rowptr, transpose_column = self.transpose.crow_indices(), new_row[self.transpose.col_indices()]
+        mask = transpose_column >= 0
+        transpose_counts = row_pointer(mask)[transpose_rowptr].diff()
+        return SparseMatrix(
+            build_csr(counts, column[entry], value[entry], self.csr.size(1)),
+            build_csr(transpose_counts, transpose_column[mask], self.transpose.values()[mask], len(rows)),
         )
 
 
-def propagate(x: Tensor, matrix: Sparse) -> Tensor:
-    """A sparse product: with an adjacency one step of message passing, Â·X."""
+def propagate(x: Tensor, matrix: SparseMatrix) -> Tensor:
+    """Sparse product A·X; with a normalized adjacency, one step of message passing."""
     out: Tensor = _Product.apply(x, matrix)  # type: ignore[no-untyped-call]
     return out
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Sparse) -> Tensor:
+    def forward(ctx: Any, x: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
-        return matrix.matrix @ x
+        return matrix.csr @ x
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         return ctx.matrix.transpose @ grads[0].contiguous(), None
 
 
-def scaled_rows(data: Data) -> Tensor:
-    """The features, with the factors that mapped ones come with."""
+def scale_features(data: Data) -> Tensor:
+    """The features [N, F], multiplied by `row_scale` [N] if the data has it (memory-mapped features do)."""
     x: Tensor = data.x
     scale: Tensor | None = data.get("row_scale")
-    return x if scale is None else x * scale.unsqueeze(1)
+    return x if scale is None else x * scale.to(x.device).unsqueeze(1)
 
 
-def sparse_or_dense(x: Tensor) -> Tensor | Sparse:
-    """Features in the form of the faster product."""
-    if x.requires_grad or x.count_nonzero() > DENSE * x.numel():
+def choose_format(x: Tensor) -> Tensor | SparseMatrix:
+    """The features as a sparse matrix if that makes the product with weights faster, else as they are."""
+    if x.requires_grad or x.count_nonzero() > MAX_SPARSE_DENSITY * x.numel():
         return x
     row, column = x.nonzero().T
-    turn = column.argsort(stable=True)
-    value, (nodes, columns) = x[row, column], x.shape
-    return Sparse(
-        csr_matrix_of(torch.bincount(row, minlength=nodes), column, value, columns),
-        csr_matrix_of(torch.bincount(column, minlength=columns), row[turn], value[turn], nodes),
+    by_column = column.argsort(stable=True)
+    value, (num_rows, num_columns) = x[row, column], x.shape
+    return SparseMatrix(
+        build_csr(torch.bincount(row, minlength=num_rows), column, value, num_columns),
+        build_csr(torch.bincount(column, minlength=num_columns), row[by_column], value[by_column], num_rows),
     )
 
 
-def csr_matrix_of(counts: Tensor, column: Tensor, value: Tensor, columns: int) -> Tensor:
-    """A matrix from its rows' numbers of entries, and all entries in the order of rows."""
-    starts = torch.zeros(len(counts) + 1, dtype=torch.int32, device=counts.device)
-    starts[1:] = counts.cumsum(0)
+def build_csr(counts: Tensor, column: Tensor, value: Tensor, num_columns: int) -> Tensor:
+    """A CSR matrix from the number of entries of each row, and the entries' columns and values in row order."""
+    rowptr = torch.zeros(len(counts) + 1, dtype=torch.int32, device=counts.device)
+    rowptr[1:] = counts.cumsum(0)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(starts, column.int(), value, (len(counts), columns), check_invariants=False)
+        return torch.sparse_csr_tensor(rowptr, column.int(), value, (len(counts), num_columns), check_invariants=False)
 
 
 def row_pointer(counts: Tensor) -> Tensor:
-    """Where each of so many begins, and the end of the last."""
+    """Exclusive prefix sum [n+1] of counts [n]: where each row begins, and the end of the last."""
     return torch.cat([counts.new_zeros(1, dtype=torch.long), counts.cumsum(0)])
 
 
-def ranges(start: Tensor, counts: Tensor) -> Tensor:
-    """start[0], start[0] + 1, ... so many times, then the same from start[1], ..."""
+def concat_ranges(start: Tensor, counts: Tensor) -> Tensor:
+    """The ranges start[i], ..., start[i] + counts[i] - 1, one after the other."""
     ends = counts.cumsum(0)
     return torch.arange(int(counts.sum()), device=counts.device) + (start - ends + counts).repeat_interleave(counts)

@@ -1,4 +1,4 @@
-"""A graph made ready for many views of it: edges sorted once, sparse features kept sparse."""
+"""The full graph, its edges sorted once for all views of it; sparse features stay sparse."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.distributed import shard_slice
-from progcl.graph.sparse import Sparse, csr_matrix_of, propagate, scaled_rows, sparse_or_dense
+from progcl.graph.sparse import SparseMatrix, build_csr, choose_format, propagate, scale_features
 
 
 class Edges(NamedTuple):
-    """Edges and self-loops in the order of their rows; `position` is an edge's place in `edge_index`."""
+    """Edges and self-loops [E + N], sorted by row; `position` is an edge's index in `edge_index`, E for a self-loop."""
 
     row: Tensor
     column: Tensor
@@ -25,54 +25,75 @@ class Edges(NamedTuple):
 
 
 class LayerInput(Protocol):
-    """What a layer sees: some nodes, and what they and their neighbors bring from the layer before."""
+    """Input of one encoder layer: its target nodes, and the previous layer's output x of them and their neighbors."""
 
-    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
-        """Â x W for the layer's nodes, with Â normalized to D̂^-½ Â D̂^-½, or to the `mean` D̂⁻¹ Â."""
+    def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
+        """Â x W [targets, d], with Â normalized as D̂^-½ Â D̂^-½, or as D̂⁻¹ Â for the `mean`."""
 
-    def own(self, weight: Tensor) -> Tensor:
-        """x W of the layer's nodes themselves."""
+    def transform(self, weight: Tensor) -> Tensor:
+        """x W [targets, d] of the target nodes themselves."""
 
 
 class Graph:
-    """Features, and the edges with self-loops by target and by source, so that a view needs no sorting.
+    """A full graph: features, and edges with self-loops sorted by target and by source, so that a view need not sort.
+
+    All tensors are on the device of `data`.
 
     Attributes:
-        weight: of every edge, as a view passes messages on; None for edges that a view normalizes
+        num_nodes: N
+        num_edges: E, without the self-loops that are added
+        num_features: feature columns
+        in_edges: sorted by target
+        out_edges: sorted by source
+        edge_weight: fixed weights [E] of a weighted graph; None for edges that a view normalizes
         seeds: the nodes that a step contrasts; None for all
-        targets: those of them that are embedded here; None for all
+        targets: those of them that this process embeds; None for all
     """
 
     seeds: Tensor | None = None
     targets: Tensor | None = None
-    steps = 1  # of an epoch
+    steps = 1  # batches of an epoch
 
     def __init__(self, data: Data) -> None:
-        self.nodes = int(data.num_nodes)
-        self.features = sparse_or_dense(scaled_rows(data))
-        self.columns = int(data.x.size(1))
-        self.weight: Tensor | None = None
+        self.num_nodes = int(data.num_nodes)
+        self.features = choose_format(scale_features(data).to(data.edge_index.device))
+        self.num_features = int(data.x.size(1))
+        self.edge_weight: Tensor | None = None
         source, target = data.edge_index
-        loops = torch.arange(self.nodes, device=source.device)
-        self._set_edges(source, target, source != target, loops)
+        loops = torch.arange(self.num_nodes, device=source.device)
+        self._sort_edges(source, target, source != target, loops)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of all tensors."""
+        return self.in_edges.row.device
 
     def batches(self, epoch: int) -> Iterator[Graph]:
-        """What the steps of an epoch see, one after the other: the whole, once."""
+        """The batches of an epoch: one, the full graph."""
         yield self
 
     def view(self, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> View:
-        """What chance leaves of the edges and feature columns; rates are one number, or one per edge or column.
+        """Drop edges and feature columns at random; rates are one number, or one per edge [E] or column [F].
 
-        The two directions of an edge are dropped independently; a column is dropped for all nodes at once.
+        The two directions of an edge are dropped independently; a column is dropped for all nodes at once. Masks are
+        drawn on the generator's device, the CPU, and moved: the same on every device.
         """
-        kept_edges = torch.rand(self.edges, generator=generator) >= edge_rates
-        kept_columns = torch.rand(self.columns, generator=generator) >= feature_rates
-        return View(self, kept_edges, kept_columns)
+        edge_mask = torch.rand(self.num_edges, generator=generator).to(self.device) >= edge_rates
+        feature_mask = torch.rand(self.num_features, generator=generator).to(self.device) >= feature_rates
+        return View(self, edge_mask, feature_mask)
 
-    def of(self, seeds: Tensor, part: tuple[int, int]) -> Graph:
-        """The same graph, of which no more than some nodes are embedded: in this process, their `part`."""
+    def shuffled(self, generator: torch.Generator) -> View:
+        """The corruption of Deep Graph Infomax (Velickovic et al., 2019): all edges, feature rows permuted at random.
+
+        Node i gets the features of node permutation[i].
+        """
+        return View(self, permutation=torch.randperm(self.num_nodes, generator=generator).to(self.device))
+
+    def restrict(self, seeds: Tensor, shard: tuple[int, int]) -> Graph:
+        """The same graph, of which only some nodes are embedded: in this process, their shard (rank, world size)."""
         other = copy.copy(self)
-        other.seeds, other.targets = seeds, seeds[shard_slice(len(seeds), part)]
+        other.seeds = seeds.to(self.device)
+        other.targets = other.seeds[shard_slice(len(seeds), shard)]
         return other
 
     @torch.no_grad()
@@ -80,118 +101,120 @@ class Graph:
         """Embeddings of all nodes [N, hidden]."""
         return encoder(View(self))
 
-    def with_edges(self, edge_index: Tensor, weight: Tensor) -> Graph:
-        """The same features on other edges, which keep the weights that they are given."""
+    def with_edges(self, edge_index: Tensor, edge_weight: Tensor) -> Graph:
+        """The same features on other edges [2, E] with fixed weights [E]."""
         other = copy.copy(self)
-        other.weight = weight
+        other.edge_weight = edge_weight
         source, target = edge_index
-        other._set_edges(source, target, torch.ones_like(source, dtype=torch.bool), source[:0])
+        other._sort_edges(source, target, torch.ones_like(source, dtype=torch.bool), source[:0])
         return other
 
-    def _set_edges(self, source: Tensor, target: Tensor, proper: Tensor, loops: Tensor) -> None:
-        self.edges = len(source)
-        place = proper.nonzero().flatten()
-        source, target = torch.cat([source[place], loops]), torch.cat([target[place], loops])
-        position = torch.cat([place, torch.full_like(loops, self.edges)])
-        self.by_target = _sorted(target, source, position)
-        self.by_source = _sorted(source, target, position)
+    def _sort_edges(self, source: Tensor, target: Tensor, mask: Tensor, loops: Tensor) -> None:
+        """Set `in_edges` and `out_edges` from the edges that `mask` keeps, and self-loops of the nodes `loops`."""
+        self.num_edges = len(source)
+        index = mask.nonzero().flatten()
+        source, target = torch.cat([source[index], loops]), torch.cat([target[index], loops])
+        position = torch.cat([index, torch.full_like(loops, self.num_edges)])
+        self.in_edges = _sort_by_row(target, source, position)
+        self.out_edges = _sort_by_row(source, target, position)
 
 
 @dataclass(frozen=True)
 class View:
-    """A graph of which some edges and feature columns are seen: all, or those that the masks keep.
+    """A graph with some edges and feature columns masked out, edges added, or feature rows permuted.
 
-    `added` are edges [2, M] beside the graph's own.
+    Attributes:
+        graph: the full graph
+        edge_mask: edges to keep [E]; None for all
+        feature_mask: feature columns to keep [F]; None for all
+        extra_edges: edges [2, M] beside the graph's own
+        permutation: node i has the features of node permutation[i], [N]
     """
 
     graph: Graph
-    kept_edges: Tensor | None = None
-    kept_columns: Tensor | None = None
-    added: Tensor | None = None
+    edge_mask: Tensor | None = None
+    feature_mask: Tensor | None = None
+    extra_edges: Tensor | None = None
+    permutation: Tensor | None = None
 
     def transform(self, weight: Tensor) -> Tensor:
-        """X·W, for W [features, d]: a dropped column of X is a dropped row of W."""
-        if self.kept_columns is not None:
-            weight = weight * self.kept_columns.unsqueeze(1)
+        """X·W [N, d], for W [F, d]: a dropped column of X is a dropped row of W, and (X[π])·W = (X·W)[π]."""
+        if self.feature_mask is not None:
+            weight = weight * self.feature_mask.unsqueeze(1)
         features = self.graph.features
-        return propagate(weight, features) if isinstance(features, Sparse) else features @ weight
+        out = propagate(weight, features) if isinstance(features, SparseMatrix) else features @ weight
+        return out if self.permutation is None else out[self.permutation]
 
-    def step(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
-        """What layer `number` sees: x of all nodes, or the features if there is none yet."""
+    def layer_input(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
+        """Input of layer `number`: x of all nodes [N, d], or the features if x is None."""
         return _FullGraphInput(self, x, self.graph.targets if last else None)
 
     @cached_property
-    def symmetric(self) -> Sparse:
-        """D̂^-½ (A+I) D̂^-½ with messages from source to target; D̂ counts what arrives, as PyG's `gcn_norm` has it.
+    def symmetric(self) -> SparseMatrix:
+        """D̂^-½ (A+I) D̂^-½ with messages from source to target; D̂ counts incoming edges, as PyG's `gcn_norm` does.
 
-        Edges with weights of their own keep these.
+        Fixed edge weights are kept.
         """
-        return self._normalized(mean=False)
+        return self._normalize(mean=False)
 
     @cached_property
-    def mean(self) -> Sparse:
-        """D̂⁻¹ (A+I): the mean of a node and those that it hears from."""
-        return self._normalized(mean=True)
+    def mean(self) -> SparseMatrix:
+        """D̂⁻¹ (A+I): the mean over a node and its in-neighbors."""
+        return self._normalize(mean=True)
 
-    def _normalized(self, mean: bool) -> Sparse:
-        nodes, weight = self.graph.nodes, self.graph.weight
-        (target, source, place), (other, turned, turned_place) = (
-            self._seen(edges, around)
-            for edges, around in ((self.graph.by_target, (1, 0)), (self.graph.by_source, (0, 1)))
-        )
-        arriving = torch.bincount(target, minlength=nodes)
-        leaving = torch.bincount(other, minlength=nodes)
-        if weight is not None:
-            return Sparse(
-                csr_matrix_of(arriving, source, weight[place], nodes),
-                csr_matrix_of(leaving, turned, weight[turned_place], nodes),
-            )
-        if mean:
-            share = arriving.float().reciprocal()
-            return Sparse(
-                csr_matrix_of(arriving, source, share[target], nodes),
-                csr_matrix_of(leaving, turned, share[turned], nodes),
-            )
-        scale = arriving.float().rsqrt()
-        return Sparse(
-            csr_matrix_of(arriving, source, scale[target] * scale[source], nodes),
-            csr_matrix_of(leaving, turned, scale[other] * scale[turned], nodes),
+    def _normalize(self, mean: bool) -> SparseMatrix:
+        num_nodes, edge_weight = self.graph.num_nodes, self.graph.edge_weight
+        target, source, position = self._select_edges(self.graph.in_edges, ends=(1, 0))
+        out_source, out_target, out_position = self._select_edges(self.graph.out_edges, ends=(0, 1))
+        in_degree = torch.bincount(target, minlength=num_nodes)
+        out_degree = torch.bincount(out_source, minlength=num_nodes)
+        if edge_weight is not None:
+            values = edge_weight[position], edge_weight[out_position]
+        elif mean:
+            scale = in_degree.float().reciprocal()
+            values = scale[target], scale[out_target]
+        else:
+            scale = in_degree.float().rsqrt()
+            values = scale[target] * scale[source], scale[out_source] * scale[out_target]
+        return SparseMatrix(
+            build_csr(in_degree, source, values[0], num_nodes), build_csr(out_degree, out_target, values[1], num_nodes)
         )
 
-    def _seen(self, edges: Edges, around: tuple[int, int]) -> Edges:
-        if self.kept_edges is not None:
-            always = self.kept_edges.new_ones(1)  # self-loops are never dropped
-            kept = torch.cat([self.kept_edges, always])[edges.position].nonzero().flatten()
-            edges = Edges(*(part[kept] for part in edges))
-        if self.added is None:
+    def _select_edges(self, edges: Edges, ends: tuple[int, int]) -> Edges:
+        """The edges of this view; `ends` says which rows of `extra_edges` are row and column of the matrix."""
+        if self.edge_mask is not None:
+            keep_loop = self.edge_mask.new_ones(1)  # self-loops are never dropped
+            index = torch.cat([self.edge_mask, keep_loop])[edges.position].nonzero().flatten()
+            edges = Edges(*(column[index] for column in edges))
+        if self.extra_edges is None:
             return edges
-        assert self.graph.weight is None, "added edges have no weight of their own"
-        row, column = (torch.cat([old, self.added[end]]) for old, end in zip(edges[:2], around, strict=True))
-        return _sorted(row, column, torch.empty_like(row))
+        assert self.graph.edge_weight is None, "extra edges have no weight of their own"
+        row, column = (torch.cat([old, self.extra_edges[end]]) for old, end in zip(edges[:2], ends, strict=True))
+        return _sort_by_row(row, column, torch.empty_like(row))
 
 
 class _FullGraphInput:
-    """All nodes, or `targets` alone with what all bring."""
+    """All nodes as targets, or `targets` alone with messages from all."""
 
     def __init__(self, view: View, x: Tensor | None, targets: Tensor | None) -> None:
         self.view = view
         self.x = x
         self.targets = targets
 
-    def messages(self, weight: Tensor, mean: bool = False) -> Tensor:
+    def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
         matrix = self.view.mean if mean else self.view.symmetric
         if self.targets is None:
-            return propagate(self.own(weight), matrix)
-        matrix = matrix.rows(self.targets)
+            return propagate(self.transform(weight), matrix)
+        matrix = matrix.select_rows(self.targets)
         if self.x is None:
             return propagate(self.view.transform(weight), matrix)
         return propagate(self.x, matrix) @ weight
 
-    def own(self, weight: Tensor) -> Tensor:
-        some = slice(None) if self.targets is None else self.targets
-        return self.view.transform(weight)[some] if self.x is None else self.x[some] @ weight
+    def transform(self, weight: Tensor) -> Tensor:
+        rows = slice(None) if self.targets is None else self.targets
+        return self.view.transform(weight)[rows] if self.x is None else self.x[rows] @ weight
 
 
-def _sorted(row: Tensor, column: Tensor, position: Tensor) -> Edges:
+def _sort_by_row(row: Tensor, column: Tensor, position: Tensor) -> Edges:
     order = row.argsort(stable=True)
     return Edges(row[order], column[order], position[order])

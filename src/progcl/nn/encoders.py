@@ -1,4 +1,4 @@
-"""Networks from nodes to vectors: GCN, GraphSAGE with residuals, MLPs without message passing, projector."""
+"""Encoders from a graph view to node embeddings: GCN, GraphSAGE with residuals, MLPs without message passing."""
 
 from __future__ import annotations
 
@@ -10,89 +10,120 @@ import torch
 from torch import Tensor, nn
 
 from progcl.graph.views import LayerInput
-from progcl.nn.heads import glorot
+from progcl.nn.heads import glorot_linear
 from progcl.registry import pick
 
 
 class EncoderInput(Protocol):
     """A view of a graph, or of a batch."""
 
-    def step(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
-        """What layer `number` sees; `x` is what the layer before made, None for the features.
+    def layer_input(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
+        """Input of layer `number`; x is the previous layer's output, None for the features.
 
-        The `last` layer sees no more nodes than are to be embedded.
+        The `last` layer has no targets beside the nodes to embed.
         """
 
 
 class MLP(nn.Module):
-    """Linear layers with an activation after each; all but the last are twice as wide as the embedding."""
+    """Linear layers, each followed by a normalization and an activation; inner layers have twice the output's width.
 
-    inner = 2  # width of the inner layers, in widths of the embedding
-    inputs = 1  # what a layer reads, in widths of the layer before
+    Args:
+        features: input width
+        hidden: output width
+        layers: number of layers
+        activation: a name of `ACTIVATIONS`
+        generator: draws the initial weights
+        norm: a name of `NORMS`: what normalizes the output of every linear map
 
-    def __init__(self, features: int, hidden: int, layers: int, activation: str, generator: torch.Generator) -> None:
+    Raises `InputError` for an unknown activation or norm.
+    """
+
+    width_factor = 2  # width of the inner layers, in multiples of `hidden`
+    input_factor = 1  # input width of a layer, in multiples of the previous layer's width
+
+    def __init__(
+        self,
+        features: int,
+        hidden: int,
+        layers: int,
+        activation: str,
+        generator: torch.Generator,
+        norm: str = "none",
+    ) -> None:
         super().__init__()
-        widths = [features, *[self.inner * hidden] * (layers - 1), hidden]
-        self.layers = nn.ModuleList(glorot(self.inputs * a, b, generator) for a, b in pairwise(widths))
+        widths = [features, *[self.width_factor * hidden] * (layers - 1), hidden]
+        self.layers = nn.ModuleList(glorot_linear(self.input_factor * a, b, generator) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(pick(NORMS, norm, "norm")(width) for width in widths[1:])
         self.activation = pick(ACTIVATIONS, activation, "activation")()
 
     def forward(self, view: EncoderInput) -> Tensor:
         """Embeddings [N, hidden]."""
         x, last = None, len(self.layers) - 1
         for number in range(len(self.layers)):
-            x = self.layer(number, view.step(number, x, number == last))
+            x = self.layer(number, view.layer_input(number, x, number == last))
         assert x is not None
         return x
 
-    def layer(self, number: int, step: LayerInput) -> Tensor:
-        """What one layer makes of what it sees."""
+    def layer(self, number: int, inputs: LayerInput) -> Tensor:
+        """Output of one layer, [targets, width]."""
         layer = self.layers[number]
         assert isinstance(layer, nn.Linear)
-        out: Tensor = self.activation(self.linear(step, layer.weight.T) + layer.bias)
+        out: Tensor = self.activation(self.norms[number](self.linear(inputs, layer.weight.T) + layer.bias))
         return out
 
-    def linear(self, step: LayerInput, weight: Tensor) -> Tensor:
-        """X W: nothing passes between nodes."""
-        return step.own(weight)
+    def linear(self, inputs: LayerInput, weight: Tensor) -> Tensor:
+        """X W: no message passing."""
+        return inputs.transform(weight)
 
 
-class Shortcut(MLP):
-    """The same layers beside a linear map. It begins as a rotation and they at 0: at first a row is what it was."""
+class SkipMLP(MLP):
+    """MLP plus linear skip connection; at initialization a pure rotation, as the last layer's weights are 0."""
 
-    def __init__(self, features: int, hidden: int, layers: int, activation: str, generator: torch.Generator) -> None:
-        super().__init__(features, hidden, layers, activation, generator)
+    def __init__(
+        self,
+        features: int,
+        hidden: int,
+        layers: int,
+        activation: str,
+        generator: torch.Generator,
+        norm: str = "none",
+    ) -> None:
+        super().__init__(features, hidden, layers, activation, generator, norm)
         last = self.layers[-1]
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
-        straight = nn.init.orthogonal_(torch.empty(features, hidden), generator=generator)
-        self.straight = nn.Parameter(straight * max(1.0, features / hidden) ** 0.5)  # rows keep their length
+        rotation = nn.init.orthogonal_(torch.empty(features, hidden), generator=generator)
+        self.straight = nn.Parameter(rotation * max(1.0, features / hidden) ** 0.5)  # preserves row norms on average
 
     def forward(self, view: EncoderInput) -> Tensor:
         """Embeddings [N, hidden]."""
-        return super().forward(view) + view.step(0, None, last=True).own(self.straight)
+        return super().forward(view) + view.layer_input(0, None, last=True).transform(self.straight)
 
 
 class GCN(MLP):
-    """The same layers with message passing in each: σ(D̂^-½ Â D̂^-½ X W + b), the appendix's encoder."""
+    """σ(D̂^-½ Â D̂^-½ X W + b) in every layer (Kipf and Welling, Semi-Supervised Classification with GCNs, 2017)."""
 
-    def linear(self, step: LayerInput, weight: Tensor) -> Tensor:
-        """Â X W."""
-        return step.messages(weight)
+    def linear(self, inputs: LayerInput, weight: Tensor) -> Tensor:
+        """D̂^-½ Â D̂^-½ X W."""
+        return inputs.propagate(weight)
 
 
 class Sage(MLP):
-    """GraphSAGE-GCN with residuals, all layers of one width: σ([D̂⁻¹ Â X ; X] W + b), for large graphs."""
+    """GraphSAGE-GCN with residuals, all layers of one width: σ([D̂⁻¹ Â X ; X] W + b), for large graphs.
 
-    inner = 1
-    inputs = 2
+    Hamilton et al., Inductive Representation Learning on Large Graphs (2017).
+    """
 
-    def linear(self, step: LayerInput, weight: Tensor) -> Tensor:
+    width_factor = 1
+    input_factor = 2
+
+    def linear(self, inputs: LayerInput, weight: Tensor) -> Tensor:
         """[D̂⁻¹ Â X ; X] W."""
-        neighbors, own = weight.chunk(2)
-        return step.messages(neighbors, mean=True) + step.own(own)
+        neighbor_weight, own_weight = weight.chunk(2)
+        return inputs.propagate(neighbor_weight, mean=True) + inputs.transform(own_weight)
 
 
-ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP, "hops": Shortcut}
+ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP, "hops": SkipMLP}
 
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
@@ -100,4 +131,11 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "prelu": nn.PReLU,
     "rrelu": lambda: nn.LeakyReLU(11 / 48),  # the mean of RReLU's slopes: the published code never samples them
     "elu": nn.ELU,
+}
+
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "none": lambda width: nn.Identity(),
+    "batch": lambda width: nn.BatchNorm1d(width, momentum=0.01),  # BGRL: running statistics decay by 0.99
+    "layer": nn.LayerNorm,
 }

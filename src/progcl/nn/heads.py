@@ -1,4 +1,4 @@
-"""Projectors and predictors: what stands between an embedding and the loss."""
+"""Projection and prediction heads between encoder and loss."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch.nn.functional import elu
 
 
 class Projector(nn.Module):
-    """g of Eq. 1: Linear, ELU, Linear."""
+    """The projector g of Eq. 1: Linear, ELU, Linear."""
 
     def __init__(self, hidden: int, projection: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.first = glorot(hidden, projection, generator)
-        self.second = glorot(projection, hidden, generator)
+        self.first = glorot_linear(hidden, projection, generator)
+        self.second = glorot_linear(projection, hidden, generator)
 
     def forward(self, h: Tensor) -> Tensor:
         """Projected embeddings [N, hidden]."""
@@ -22,12 +22,13 @@ class Projector(nn.Module):
 
 
 class Head(nn.Module):
-    """MERIT's projector and predictor: Linear, BatchNorm, PReLU, Linear."""
+    """Linear, BatchNorm, PReLU, Linear: MERIT's projector and predictor; without BatchNorm, BGRL's predictor."""
 
-    def __init__(self, hidden: int, projection: int, generator: torch.Generator) -> None:
+    def __init__(self, hidden: int, projection: int, generator: torch.Generator, batch_norm: bool = True) -> None:
         super().__init__()
-        first, second = glorot(hidden, projection, generator), glorot(projection, hidden, generator)
-        self.layers = nn.Sequential(first, nn.BatchNorm1d(projection), nn.PReLU(), second)
+        first, second = glorot_linear(hidden, projection, generator), glorot_linear(projection, hidden, generator)
+        norm = [nn.BatchNorm1d(projection)] if batch_norm else []
+        self.layers = nn.Sequential(first, *norm, nn.PReLU(), second)
 
     def forward(self, h: Tensor) -> Tensor:
         """Projected embeddings [N, hidden]."""
@@ -35,8 +36,8 @@ class Head(nn.Module):
         return out
 
 
-def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with Glorot weights and zero bias."""
+def glorot_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with Glorot-uniform weights and zero bias."""
     layer = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
