@@ -1,4 +1,4 @@
-"""Embeddings of a finished run for other tools: nearest neighbors, and files in their formats."""
+"""Embeddings of a finished run: nearest neighbors, and export to the file formats of other tools."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import cosine_similarity
 
 from progcl.errors import InputError, in_range
 from progcl.registry import pick
-from progcl.training.checkpoint import Embeddings, load_embeddings, replace, save_embeddings
+from progcl.training.checkpoint import Embeddings, load_embeddings, save_embeddings, write_atomically
 
 Vectors = NDArray[np.float32]
 
-
-CHUNK = 2**14  # rows that are looked at together
+CHUNK_ROWS = 2**14  # rows that are in float64 at once
 
 
 @dataclass(frozen=True)
 class Format:
-    """A way to write embeddings: the ending of its file or folder, and what writes it."""
+    """A file format for embeddings.
 
-    ending: str
+    Attributes:
+        suffix: of the name of its file or folder
+        write: function of the path, the embeddings [N, d] and the names of the nodes
+    """
+
+    suffix: str
     write: Callable[[Path, Vectors, list[str]], None]
 
 
-def embeddings_of(run: Path) -> Embeddings:
-    """The embeddings of a run, and the nodes' names."""
+def load_run_embeddings(run: Path) -> Embeddings:
+    """Load embeddings and node names of a finished run; raise `InputError` if it is not finished."""
     if not (run / "result.json").exists():
         hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
         raise InputError(f"`{run}` holds no finished run", hint)
@@ -39,111 +44,120 @@ def embeddings_of(run: Path) -> Embeddings:
 
 
 def nearest(embeddings: Vectors, node: int, number: int = 10) -> list[tuple[int, float]]:
-    """The most similar other nodes and their cosines, the most similar first."""
+    """The most similar other nodes by cosine similarity, as pairs of node and cosine, the most similar first.
+
+    Args:
+        embeddings: [N, d]
+        node: index of the node
+        number: how many to return, at most N - 1
+
+    Raises:
+        InputError: if there is no such node
+    """
     nodes = len(embeddings)
     if not 0 <= node < nodes:
         raise InputError(f"there is no node {node}", f"nodes are numbered from 0 to {nodes - 1}")
     in_range("number", number, 1)
-    own = embeddings[node].astype(np.float64)
-    parts = []
-    for start in range(0, nodes, CHUNK):
-        rows = embeddings[start : start + CHUNK].astype(np.float64)
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(own)
-        parts.append(np.divide(rows @ own, lengths, out=np.zeros(len(rows)), where=lengths > 0))
-    cosines = np.concatenate(parts)
+    query = embeddings[node : node + 1].astype(np.float64)
+    chunks = (embeddings[start : start + CHUNK_ROWS] for start in range(0, nodes, CHUNK_ROWS))
+    cosines = np.concatenate([cosine_similarity(chunk.astype(np.float64), query)[:, 0] for chunk in chunks])
     cosines[node] = -np.inf
     order = np.argsort(-cosines, kind="stable")[: min(number, nodes - 1)]
     return [(int(other), float(cosines[other])) for other in order]
 
 
-def place_of(node: str, ids: list[str]) -> int:
-    """Which row a node has, by its name."""
-    if node not in ids:
-        close = difflib.get_close_matches(node, ids[:20_000], n=1)
+def find_node(name: str, ids: list[str]) -> int:
+    """Index of a node by its name; raise `InputError` with a similar name if there is none."""
+    if name not in ids:
+        close = difflib.get_close_matches(name, ids[:20_000], n=1)
         hint = f"did you mean `{close[0]}`?" if close else f"from `{ids[0]}` to `{ids[-1]}`"
-        raise InputError(f"there is no node `{node}`", hint)
-    return ids.index(node)
+        raise InputError(f"there is no node `{name}`", hint)
+    return ids.index(name)
 
 
 def export(run: Path, kind: str, out: Path | None = None, force: bool = False) -> Path:
-    """Write the embeddings of a run in the format of another tool; beside the run, if not told where."""
-    wanted = pick(FORMATS, kind, "format")
-    vectors, ids = embeddings_of(run)
-    path = out or run.with_name(f"{run.name}{wanted.ending}")
+    """Write the embeddings of a run in another format, beside the folder of the run unless `out` is given.
+
+    Raises:
+        InputError: if the format is unknown, or if the path exists and is not to be overwritten
+    """
+    chosen = pick(FORMATS, kind, "format")
+    vectors, ids = load_run_embeddings(run)
+    path = out or run.with_name(f"{run.name}{chosen.suffix}")
     if path.resolve() == run.resolve():
         raise InputError(f"`{path}` is the run itself", "choose another --out")
     if path.exists():
         if not force:
             raise InputError(f"`{path}` is there already", "overwrite it with --force, or choose another --out")
-        _remove_own(path, wanted)
+        _remove_old_export(path, chosen)
     path.parent.mkdir(parents=True, exist_ok=True)
-    wanted.write(path, vectors, ids)
+    chosen.write(path, vectors, ids)
     return path
 
 
-def _remove_own(path: Path, wanted: Format) -> None:
-    """Make way for what is written anew; a folder with anything else in it stays."""
+def _remove_old_export(path: Path, chosen: Format) -> None:
+    """Remove a folder that an earlier export wrote; refuse one that holds anything else."""
     if path.is_dir():
-        foreign = {file.name for file in path.iterdir()} - PROJECTOR
-        if wanted.write is not _projector or foreign:
-            raise InputError(f"`{path}` is a folder that holds other things", "choose another --out")
+        foreign = {file.name for file in path.iterdir()} - PROJECTOR_FILES
+        if chosen.write is not _write_projector or foreign:
+            raise InputError(f"`{path}` is a folder that holds other files", "choose another --out")
         shutil.rmtree(path)
 
 
 def write_parquet(path: Path, vectors: Vectors, ids: list[str]) -> None:
-    """One row a node: its name, and its vector as a list."""
+    """Write a row for each node: its name, and its embedding as a list."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise InputError("parquet needs pyarrow", 'pip install "progcl[parquet]"') from None
-    flat = pyarrow.array(vectors.ravel())
-    lists = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
     table = pyarrow.table({"node": ids, "embedding": lists})
-    replace(path, lambda part: pyarrow.parquet.write_table(table, part))
+    write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary))
 
 
-def _word2vec(path: Path, vectors: Vectors, ids: list[str]) -> None:
-    """word2vec's text format, as gensim's `KeyedVectors.load_word2vec_format` reads it; it knows no spaces in names."""
-
+def _write_word2vec(path: Path, vectors: Vectors, ids: list[str]) -> None:
+    """Write word2vec's text format (gensim's `KeyedVectors.load_word2vec_format`), which allows no spaces in names."""
     names = ["_".join(name.split()) for name in ids]
-    if alike := len(names) - len(set(names)):
-        raise InputError(f"with `_` for spaces, {alike} names are another node's as well", "choose another --format")
+    if repeated := len(names) - len(set(names)):
+        raise InputError(
+            f"with `_` for spaces, {repeated} names belong to another node, too", "choose another --format"
+        )
 
-    def write(part: Path) -> None:
-        with part.open("w", encoding="utf-8") as file:
+    def write(temporary: Path) -> None:
+        with temporary.open("w", encoding="utf-8") as file:
             print(*vectors.shape, file=file)
             for name, row in zip(names, vectors, strict=True):
-                file.write(" ".join([name, *_numbers(row)]) + "\n")
+                file.write(" ".join([name, *_format_row(row)]) + "\n")
 
-    replace(path, write)
+    write_atomically(path, write)
 
 
-def _projector(path: Path, vectors: Vectors, ids: list[str]) -> None:
-    """A log folder for TensorBoard's projector; its two tables also suit projector.tensorflow.org."""
-    part = path.with_name(f".{path.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
-    with (part / "vectors.tsv").open("w") as file:
+def _write_projector(path: Path, vectors: Vectors, ids: list[str]) -> None:
+    """Write a log folder for TensorBoard's projector; projector.tensorflow.org takes its two tables, too."""
+    temporary = path.with_name(f".{path.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    with (temporary / "vectors.tsv").open("w") as file:
         for row in vectors:
-            file.write("\t".join(_numbers(row)) + "\n")
-    (part / "metadata.tsv").write_text("".join(" ".join(name.split()) + "\n" for name in ids), "utf-8")
-    facts = {"tensor_name": "embeddings", "tensor_path": "vectors.tsv", "metadata_path": "metadata.tsv"}
-    lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in facts.items())
-    (part / "projector_config.pbtxt").write_text(f"embeddings {{\n{lines}}}\n")
-    part.replace(path)
+            file.write("\t".join(_format_row(row)) + "\n")
+    (temporary / "metadata.tsv").write_text("".join(" ".join(name.split()) + "\n" for name in ids), "utf-8")
+    settings = {"tensor_name": "embeddings", "tensor_path": "vectors.tsv", "metadata_path": "metadata.tsv"}
+    lines = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in settings.items())
+    (temporary / "projector_config.pbtxt").write_text(f"embeddings {{\n{lines}}}\n")
+    temporary.replace(path)
 
 
-def _numbers(row: Vectors) -> list[str]:
+def _format_row(row: Vectors) -> list[str]:
     return [f"{value:.7g}" for value in row]
 
 
-PROJECTOR = {"vectors.tsv", "metadata.tsv", "projector_config.pbtxt"}
+PROJECTOR_FILES = {"vectors.tsv", "metadata.tsv", "projector_config.pbtxt"}
 
 
 FORMATS = {
     "npz": Format(".npz", save_embeddings),
     "parquet": Format(".parquet", write_parquet),
-    "word2vec": Format(".vec", _word2vec),
-    "tensorboard": Format("-projector", _projector),
+    "word2vec": Format(".vec", _write_word2vec),
+    "tensorboard": Format("-projector", _write_projector),
 }

@@ -1,4 +1,4 @@
-"""Graphs by name: two that come with the package, and the published ones through PyG's own classes."""
+"""Graphs by name: built-in ones, and published ones through PyG's dataset classes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from torch_geometric.utils import coalesce
 
 from progcl.config.schema import DataConfig
 from progcl.data.formats import read_graph
-from progcl.data.prepare import normalized, prepare
+from progcl.data.prepare import normalize_features, prepare
 from progcl.data.published import FacebookPages, OgbnArxiv
 from progcl.data.synthetic import csbm, digits
 from progcl.errors import InputError, suggest
 from progcl.registry import pick
 
-GOOGLE_DRIVE = "https://drive.google.com"  # where PyG fetches Flickr from
-OWN = "own"  # what `data.name` says of a graph that was handed to `fit`
-FILE = "file"  # and of one that `data.graph` names
-PATIENCE = 3.0  # seconds to wait for a sign of the network before saying that a file is missing
+GOOGLE_DRIVE = "https://drive.google.com"  # where PyG downloads Flickr from
+OWN = "own"  # `data.name` of a graph that was passed to `fit`
+FILE = "file"  # `data.name` of a graph in the file that `data.graph` names
+NETWORK_TIMEOUT = 3.0  # seconds to wait for a server before a file is reported as missing
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a data set contains; an edge is an unordered pair of nodes."""
+    """Sizes of a data set; an edge is an unordered pair of nodes."""
 
     nodes: int
     edges: int
@@ -48,11 +48,16 @@ class Counts:
 
 @dataclass(frozen=True)
 class Published:
-    """A public data set: the class that reads it, its place under the data root, its published counts.
+    """A public data set.
 
     Attributes:
-        inside: the folder of the raw files in that place
-        symmetric: every edge is stored in both directions and once: too many to be counted otherwise
+        reader: PyG dataset class, or one like it
+        folder: where it is below the data root
+        raw: names of the raw files
+        counts: as published; other counts are refused as another version or a broken download
+        arguments: of the reader
+        raw_folder: folder of the raw files below `folder`
+        symmetric: every edge is stored once in each direction, so that edges are counted without sorting
     """
 
     reader: Any
@@ -60,20 +65,20 @@ class Published:
     raw: tuple[str, ...]
     counts: Counts
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    inside: str = "raw"
+    raw_folder: str = "raw"
     symmetric: bool = False
 
     def open(self, root: Path) -> Data:
-        """Read it, downloading and converting if need be; PyG writes `processed` beside `raw`."""
+        """Read the data set, downloading and converting it if need be; PyG writes `processed` beside `raw`."""
         return self.reader(str(root / self.folder), **self.arguments)[0]
 
     def raw_dir(self, root: Path) -> Path:
-        """Where the raw files are expected."""
+        """The folder in which the raw files are expected."""
         name = self.arguments.get("name")
-        return root / self.folder / (name or "") / self.inside
+        return root / self.folder / (name or "") / self.raw_folder
 
     def present(self, root: Path) -> bool:
-        """Whether the raw files are there."""
+        """Whether all raw files exist."""
         return all((self.raw_dir(root) / name).exists() for name in self.raw)
 
 
@@ -83,42 +88,52 @@ def load_data(config: DataConfig, root: str | Path | None = None) -> Data:
 
 
 def load_dataset(name: str, root: str | Path | None = None, normalize: bool = True, **options: Any) -> Data:
-    """Load a graph by name, as PyG `Data` with `x`, `edge_index` and `y`.
+    """Load a graph by name, and prepare it (see `prepare`).
 
-    Published data is looked up in `root`, then in the folder that PROGCL_DATA names, then in the user's cache,
-    and downloaded where there is a network.
+    Args:
+        name: a name that `progcl ls data` lists
+        root: folder of published data; next, that of the environment variable PROGCL_DATA and the user's cache are
+            searched, then it is downloaded
+        normalize: scale every row of the features to an L1 norm of 1
+        options: of a built-in graph, such as `csbm(nodes=...)`
+
+    Returns:
+        `Data` with `x` [N, F], `edge_index` [2, E] and, unless a file has none, `y` [N].
+
+    Raises:
+        InputError: if name or options are unknown, or if the data is missing, broken or another version
     """
     if name == OWN:
         raise InputError(
-            "the run was made with a graph of your own", "probe it in Python: progcl.evaluation.linear_probe"
+            "the run used a graph of your own, which has no file", "probe it in Python: progcl.evaluation.linear_probe"
         )
     if name == FILE and "graph" not in options:
-        raise InputError("`data.graph` names no file", "`progcl embed FILE` does; or set --data.graph")
-    known: dict[str, Published | Callable[..., Data]] = {**EMBEDDED, **PUBLISHED}
-    entry = pick(known, name, "data set")
+        raise InputError("`data.graph` names no file", "use `progcl embed FILE`, or set --data.graph")
+    datasets: dict[str, Published | Callable[..., Data]] = {**BUILTIN, **PUBLISHED}
+    entry = pick(datasets, name, "data set")
     if isinstance(entry, Published):
         _refuse_options(name, options, [])
         data = _load_published(name, entry, root)
     else:
         _refuse_options(name, options, list(inspect.signature(entry).parameters))
         data = entry(**options)
-    return normalized(data) if normalize else data
+    data = prepare(data)
+    return normalize_features(data) if normalize else data
 
 
 def counts(data: Data, symmetric: bool = False) -> Counts:
-    """Count what is in a graph; of a `symmetric` one, every edge is known to be there in both directions, and once."""
+    """Count nodes, edges, features and classes; without sorting if every edge is stored once in each direction."""
     if symmetric:
-        return Counts(int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1), int(data.y.max()) + 1)
-    source, target = data.edge_index
-    pairs = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
-    unordered = coalesce(pairs, num_nodes=data.num_nodes).size(1)
-    return Counts(int(data.num_nodes), unordered, data.x.size(1), int(data.y.max()) + 1)
+        edges = data.edge_index.size(1) // 2
+    else:
+        edges = coalesce(torch.stack(data.edge_index.aminmax(dim=0)), num_nodes=data.num_nodes).size(1)
+    return Counts(int(data.num_nodes), edges, data.x.size(1), int(data.y.max()) + 1)
 
 
 def roots(root: str | Path | None = None) -> list[Path]:
-    """Where published data is looked up, first match wins; the first one receives downloads."""
+    """Folders that are searched for published data, in this order; downloads go to the first."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "progcl"
-    return [Path(place).expanduser() for place in (root, os.environ.get("PROGCL_DATA"), cache) if place]
+    return [Path(folder).expanduser() for folder in (root, os.environ.get("PROGCL_DATA"), cache) if folder]
 
 
 def _refuse_options(name: str, options: Mapping[str, Any], known: list[str]) -> None:
@@ -129,45 +144,45 @@ def _refuse_options(name: str, options: Mapping[str, Any], known: list[str]) -> 
 
 
 def _load_published(name: str, entry: Published, root: str | Path | None) -> Data:
-    places = roots(root)
-    place = next((place for place in places if entry.present(place)), None)
-    if place is None:
-        place = places[0]
-        reason = _unreachable(getattr(entry.reader, "url", GOOGLE_DRIVE))
+    candidates = roots(root)
+    folder = next((candidate for candidate in candidates if entry.present(candidate)), None)
+    if folder is None:
+        folder = candidates[0]
+        reason = _why_unreachable(getattr(entry.reader, "url", GOOGLE_DRIVE))
         if reason:
-            raise _missing(name, entry, place, reason)
+            raise _missing(name, entry, folder, reason)
     try:
-        data = entry.open(place)
+        data = entry.open(folder)
     except PermissionError as error:
         hint = "PyG writes `processed` beside `raw`: copy the folder to a writable --data-root"
         raise InputError(f"cannot write `{error.filename}`", hint) from None
     except OSError as error:
-        raise _missing(name, entry, place, str(error)) from None
+        raise _missing(name, entry, folder, str(error)) from None
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        hint = f"a broken download? remove {entry.raw_dir(place).parent} and try again"
+        hint = f"a broken download? remove {entry.raw_dir(folder).parent} and try again"
         raise InputError(f"the files of `{name}` cannot be read: {error}", hint) from None
-    found = counts(data, entry.symmetric)
-    if found != entry.counts:
-        hint = f"another version, or a broken download? remove {entry.raw_dir(place).parent} and try again"
-        raise InputError(f"`{name}` has {found}, published are {entry.counts}", hint)
+    actual = counts(data, entry.symmetric)
+    if actual != entry.counts:
+        hint = f"another version, or a broken download? remove {entry.raw_dir(folder).parent} and try again"
+        raise InputError(f"`{name}` has {actual}, published are {entry.counts}", hint)
     return data
 
 
-def _missing(name: str, entry: Published, place: Path, reason: str) -> InputError:
-    files = ", ".join(file for file in entry.raw if not (entry.raw_dir(place) / file).exists())
+def _missing(name: str, entry: Published, root: Path, reason: str) -> InputError:
+    files = ", ".join(file for file in entry.raw if not (entry.raw_dir(root) / file).exists())
     return InputError(
         f"data set `{name}` is not here and cannot be downloaded ({reason})",
-        f"put {files} into {entry.raw_dir(place)}, or point --data-root or PROGCL_DATA at a folder that has it",
+        f"put {files} into {entry.raw_dir(root)}, or point --data-root or PROGCL_DATA at a folder that has it",
     )
 
 
-def _unreachable(url: str) -> str:
-    """Why the server does not answer, or nothing if it does. Name look-ups know no time-out, so a thread waits."""
-    answer = [f"no answer within {PATIENCE:g} s"]
+def _why_unreachable(url: str) -> str:
+    """Why a server does not answer; empty if it does. In a thread, as DNS look-ups have no timeout."""
+    answer = [f"no answer within {NETWORK_TIMEOUT:g} s"]
 
     def ask() -> None:
         try:
-            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PATIENCE).close()
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=NETWORK_TIMEOUT).close()
             answer[0] = ""
         except urllib.error.HTTPError:
             answer[0] = ""  # it answered
@@ -176,22 +191,17 @@ def _unreachable(url: str) -> str:
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(NETWORK_TIMEOUT)
     return answer[0]
 
 
-def _planetoid(name: str, *numbers: int) -> Published:
-    parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-    files = tuple(f"ind.{name.lower()}.{part}" for part in parts)
-    return Published(Planetoid, "planetoid", files, Counts(*numbers), {"name": name})
+def _planetoid(name: str, counts: Counts) -> Published:
+    suffixes = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+    files = tuple(f"ind.{name.lower()}.{suffix}" for suffix in suffixes)
+    return Published(Planetoid, "planetoid", files, counts, {"name": name})
 
 
-def own_graph(graph: str, features_from: str | None = None, labels_from: str | None = None) -> Data:
-    """A graph of your own from a file; `progcl embed --help` lists the formats."""
-    return prepare(read_graph(graph, features_from, labels_from))
-
-
-EMBEDDED: dict[str, Callable[..., Data]] = {"digits": digits, "csbm": csbm, FILE: own_graph}
+BUILTIN: dict[str, Callable[..., Data]] = {"digits": digits, "csbm": csbm, FILE: read_graph}
 
 
 PUBLISHED: dict[str, Published] = {
@@ -210,11 +220,11 @@ PUBLISHED: dict[str, Published] = {
         Coauthor, "coauthor", ("ms_academic_phy.npz",), Counts(34493, 247962, 8415, 5), {"name": "Physics"}
     ),
     "wikics": Published(WikiCS, "wikics", ("data.json",), Counts(11701, 216123, 300, 10), {"is_undirected": True}),
-    "cora": _planetoid("Cora", 2708, 5278, 1433, 7),
-    "citeseer": _planetoid("CiteSeer", 3327, 4552, 3703, 6),
-    "pubmed": _planetoid("PubMed", 19717, 44324, 500, 3),
+    "cora": _planetoid("Cora", Counts(2708, 5278, 1433, 7)),
+    "citeseer": _planetoid("CiteSeer", Counts(3327, 4552, 3703, 6)),
+    "pubmed": _planetoid("PubMed", Counts(19717, 44324, 500, 3)),
     "dblp": Published(CitationFull, "citationfull", ("dblp.npz",), Counts(17716, 52867, 1639, 4), {"name": "dblp"}),
-    "facebook": Published(FacebookPages, "facebook", ("facebook.npz",), Counts(22470, 170823, 4714, 4), inside=""),
+    "facebook": Published(FacebookPages, "facebook", ("facebook.npz",), Counts(22470, 170823, 4714, 4), raw_folder=""),
     "flickr": Published(
         Flickr,
         "flickr",

@@ -1,51 +1,55 @@
-"""Labels of a graph: whether there are any, what they are called, and whether they suffice to score with."""
+"""Labels of a graph: their values, the names of classes, and whether they suffice for scoring."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.data.splits import Labels
 from progcl.errors import InputError
+
+Labels = NDArray[np.int64]
+
+MIN_MINORITY_NODES = 100  # nodes outside the largest class, so that a tenth of the nodes is sure to have some
 
 
 def oracle_classes(data: Data) -> Tensor:
-    """The labels, for an estimator that was asked for by name to use them: for analysis, never for a result."""
+    """Labels [N] for the `oracle` estimator, which uses them by definition: for analysis, never for a result."""
     if data.get("y") is None:
         raise InputError("`oracle` needs labels, and the graph has none", "choose another --miner.estimator")
     labels: Tensor = data.y
     return labels
 
 
-def names_of_classes(data: Data) -> list[str] | None:
-    """What every node's class is called, for pictures; None without labels."""
+def node_class_names(data: Data) -> list[str] | None:
+    """Name of the class of every node [N], for the report; None without labels."""
     if data.get("y") is None:
         return None
     names = data.get("classes")
-    return [names[number] if names else str(number) for number in data.y.tolist()]
-
-
-OTHERS = 100  # nodes outside the largest class, so that a tenth of the nodes is sure to have some
+    return [names[label] if names else str(label) for label in data.y.tolist()]
 
 
 def require_labels(data: Data) -> None:
-    """Raise `InputError` where there is nothing to probe with."""
+    """Raise `InputError` if there are no labels to probe with."""
     if data.get("y") is None:
         raise InputError("the data has no labels to probe with", "set --probe.protocol none")
 
 
-def too_few(data: Data) -> str | None:
-    """Why a graph's labels cannot be relied on to make splits; empty if they can, None if there are no labels."""
+def reason_not_to_score(data: Data) -> str | None:
+    """Why the labels do not suffice for splits; empty if they do, None if there are no labels."""
     if data.get("y") is None:
         return None
-    others, classes = len(data.y) - int(torch.bincount(data.y).max()), len(data.y.unique())
+    minority, classes = len(data.y) - int(torch.bincount(data.y).max()), len(data.y.unique())
     if 10 * classes > len(data.y):
         return f"{classes} classes of {len(data.y)} nodes: too many to score the embedding"
-    return f"{others} nodes outside the largest class: too few to score the embedding" if others < OTHERS else ""
+    if minority < MIN_MINORITY_NODES:
+        return f"{minority} nodes outside the largest class: too few to score the embedding"
+    return ""
 
 
 def labels_of(data: Data) -> Labels:
-    """The classes of all nodes, [N]."""
+    """Labels of all nodes [N] as a numpy array."""
     labels: Labels = data.y.cpu().numpy()
     return labels

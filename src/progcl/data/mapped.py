@@ -1,4 +1,4 @@
-"""Features in a mapped file: what is not read stays on disk."""
+"""Features in memory-mapped files: rows that are not read stay on disk."""
 
 from __future__ import annotations
 
@@ -15,30 +15,42 @@ from torch import Tensor
 
 from progcl.errors import InputError
 
+CHUNK_ROWS = 2**14  # rows of features that are in memory at once
 
-def write_rows(path: Path, shape: tuple[int, int], rows: Iterable[Tensor], settings: dict[str, Any]) -> Tensor:
-    """Rows in a file that is mapped, written there once; what it was made of stands beside it."""
-    note = path.with_name(f"{path.name}.json")
+
+def write_rows(path: Path, shape: tuple[int, int], chunks: Iterable[Tensor], settings: dict[str, Any]) -> Tensor:
+    """Write rows [N, F] to a .npy file unless it exists, and map it.
+
+    `settings` say what the rows were generated from; they are stored beside the file.
+
+    Raises:
+        InputError: if the file holds rows of other settings
+    """
+    sidecar = path.with_name(f"{path.name}.json")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        file = np.lib.format.open_memmap(unfinished, "w+", np.float32, shape)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        file = np.lib.format.open_memmap(temporary, "w+", np.float32, shape)
         start = 0
-        for part in rows:
-            file[start : start + len(part)] = part.numpy()
-            start += len(part)
+        for rows in chunks:
+            file[start : start + len(rows)] = rows.numpy()
+            start += len(rows)
         file.flush()
-        note.write_text(json.dumps(settings))
-        unfinished.replace(path)  # a reader sees all of it, or none
-    if not note.exists() or json.loads(note.read_text()) != settings:
+        sidecar.write_text(json.dumps(settings))
+        temporary.replace(path)  # a reader sees the complete file or none
+    if not sidecar.exists() or json.loads(sidecar.read_text()) != settings:
         raise InputError(f"`{path}` holds other features", "remove it, or name another file as --data.mapped")
     return map_rows(np.load(path, mmap_mode="r"))
 
 
 def map_rows(file: np.memmap[Any, Any]) -> Tensor:
-    """A mapped file as a tensor; what is not read stays on disk."""
+    """A mapped file as a tensor that shares its memory.
+
+    Raises:
+        InputError: if it is not float32, as converting it would copy it into memory
+    """
     if file.dtype != np.float32:
         raise InputError(f"mapped features need to be float32 (got {file.dtype})", "x.astype('float32')")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nothing writes
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nothing writes to it
         return torch.from_numpy(file)

@@ -1,4 +1,4 @@
-"""Features of nodes that have none, made of the edges."""
+"""Structural features of nodes without features, computed from the edges."""
 
 from __future__ import annotations
 
@@ -8,41 +8,43 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-WALK, WIDTH = 10, 128  # steps of a random walk, and numbers that say where it ends: DeepWalk's usual ones
-ROUNDS, SPARE = 3, 16  # of the search for these numbers, and how many more are looked for
+WALK_LENGTH, DIMENSIONS = 10, 128  # DeepWalk's usual window and embedding size
+ITERATIONS, OVERSAMPLING = 3, 16  # of the randomized subspace iteration
 
 
 def structural_features(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
-    """Features of nodes that have none: the logarithm of the degree, and where random walks of 1 to 10 steps end.
+    """Log-degree and a spectral embedding of random walks, [N, 1 + min(128, N)].
 
-    The latter are the strongest directions of the mean of Â, Â², ..., Â¹⁰, as many as DeepWalk usually learns, found by
-    subspace iteration from a random start; rows have length 1, so nodes are alike whose walks end at the same places.
+    The embedding holds the leading eigenvectors of the mean of Â, Â², ..., Â¹⁰, scaled by their eigenvalues: much like
+    the matrix that DeepWalk factorizes, without its logarithm (Qiu et al., "Network Embedding as Matrix Factorization",
+    2018). They are computed by randomized subspace iteration (Halko, Martinsson, Tropp, "Finding Structure with
+    Randomness", 2011); rows are scaled to norm 1.
     """
     adjacency = _normalized_adjacency(edges, nodes)
 
-    def walked(x: Tensor) -> Tensor:
+    def mean_of_powers(x: Tensor) -> Tensor:
         total = torch.zeros_like(x)
-        for _ in range(WALK):
+        for _ in range(WALK_LENGTH):
             x = adjacency @ x
             total += x
-        return total / WALK
+        return total / WALK_LENGTH
 
-    found = torch.randn(nodes, min(WIDTH + SPARE, nodes), generator=torch.Generator().manual_seed(seed))
+    basis = torch.randn(nodes, min(DIMENSIONS + OVERSAMPLING, nodes), generator=torch.Generator().manual_seed(seed))
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the same numbers however many threads there are: a resumed run needs them
+    torch.set_num_threads(1)  # the same bits for any number of threads: a resumed run needs them
     try:
-        for _ in range(ROUNDS):
-            found = torch.linalg.qr(walked(found)).Q
-        strength, turned = torch.linalg.eigh(found.T @ walked(found))
-        ends = normalize((found @ turned * strength)[:, -WIDTH:], dim=1)
+        for _ in range(ITERATIONS):
+            basis = torch.linalg.qr(mean_of_powers(basis)).Q
+        eigenvalues, rotation = torch.linalg.eigh(basis.T @ mean_of_powers(basis))
+        embedding = normalize((basis @ rotation * eigenvalues)[:, -DIMENSIONS:], dim=1)
     finally:
         torch.set_num_threads(threads)
-    height = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
-    return torch.cat([height / height.max(), ends], dim=1)
+    log_degree = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
+    return torch.cat([log_degree / log_degree.max(), embedding], dim=1)
 
 
 def _normalized_adjacency(edges: Tensor, nodes: int) -> Tensor:
-    """D̂^-½ (A+I) D̂^-½ as a CSR matrix."""
+    """Â = D̂^-½ (A+I) D̂^-½ [N, N] as a CSR matrix."""
     loops = torch.arange(nodes)
     target, source = torch.cat([edges[1], loops]), torch.cat([edges[0], loops])
     order = target.argsort(stable=True)

@@ -1,4 +1,4 @@
-"""Graphs that come with the package: images of digits, and a contextual stochastic block model."""
+"""Built-in graphs: images of digits, and a contextual stochastic block model."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from progcl.data.mapped import write_rows
-from progcl.data.prepare import CHUNK
+from progcl.data.mapped import CHUNK_ROWS, write_rows
 from progcl.errors import in_range
 
 
 def digits(neighbors: int = 10) -> Data:
-    """Scikit-learn's 1,797 images of 8x8 pixels, each tied to its nearest neighbours in pixel space."""
+    """Scikit-learn's 1,797 images of 8x8 pixels as a nearest-neighbor graph in pixel space."""
     in_range("data.neighbors", neighbors, 1, 1796)
     images, labels = load_digits(return_X_y=True)
     return image_graph(images, labels, neighbors)
 
 
 def image_graph(images: NDArray[np.float64], labels: NDArray[np.int64], neighbors: int) -> Data:
-    """Images with pixels from 0 to 16 as the rows of a graph, each tied to its nearest ones."""
+    """Nearest-neighbor graph of images [N, pixels] with values from 0 to 16; features are scaled to [0, 1]."""
     graph = kneighbors_graph(images, neighbors).tocoo()
     edges = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
     return Data(
@@ -46,11 +45,24 @@ def csbm(
     mapped: str | None = None,
     seed: int = 0,
 ) -> Data:
-    """Contextual stochastic block model: classes, edges that prefer them, and noisy features around class means.
+    """Contextual stochastic block model: edges that prefer classes, and Gaussian features around class means.
 
-    `degree`·nodes/2 edges are drawn, each with probability `homophily` inside a class and else between two; loops
-    and repeated edges are dropped. Class means have length `signal`, the noise has variance 1 in each feature. With
-    `mapped`, the features are in that file, and written to it if it is not there.
+    After Deshpande, Sen, Montanari and Mossel, "Contextual Stochastic Block Models", 2018. `degree`·nodes/2 edges are
+    drawn, each inside a class with probability `homophily`, else between two classes; self-loops and repeated edges
+    are dropped. Class means have norm `signal`, the noise has variance 1 in each feature.
+
+    Args:
+        nodes: N; node i has class i mod `classes`
+        classes: number of classes
+        degree: mean degree before duplicates are dropped
+        homophily: probability that an edge stays inside a class
+        features: F
+        signal: norm of the class means
+        mapped: .npy file to map the features from; written if it does not exist
+        seed: of all random draws
+
+    Returns:
+        `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N].
     """
     in_range("data.classes", classes, 2)
     in_range("data.nodes", nodes, 2 * classes, hint="at least two nodes a class")
@@ -68,13 +80,15 @@ def csbm(
         return Data(x=x, edge_index=edges, y=labels)
     settings = {"nodes": nodes, "classes": classes, "degree": degree, "homophily": homophily, "features": features}
     settings |= {"signal": signal, "seed": seed}
-    rows = (torch.randn(len(part), features, generator=generator).add_(means[part]) for part in labels.split(CHUNK))
-    x = write_rows(Path(mapped), (nodes, features), rows, settings)
+    chunks = (
+        torch.randn(len(chunk), features, generator=generator).add_(means[chunk]) for chunk in labels.split(CHUNK_ROWS)
+    )
+    x = write_rows(Path(mapped), (nodes, features), chunks, settings)
     return Data(x=x, edge_index=edges, y=labels, mapped=True)
 
 
 def _block_model_edges(nodes: int, classes: int, edges: int, homophily: float, generator: torch.Generator) -> Tensor:
-    """Node i has class i mod classes, so a class's members are an arithmetic progression."""
+    """Undirected edges [2, E]; node i has class i mod `classes`, so that a class is an arithmetic progression."""
     source = torch.randint(0, nodes, (edges,), generator=generator)
     outside = torch.rand(edges, generator=generator) >= homophily
     step = torch.randint(1, classes, (edges,), generator=generator) * outside
@@ -82,5 +96,5 @@ def _block_model_edges(nodes: int, classes: int, edges: int, homophily: float, g
     size = (nodes - label + classes - 1) // classes
     member = (torch.rand(edges, generator=generator, dtype=torch.float64) * size).long()
     pairs, _ = remove_self_loops(torch.stack([source, member * classes + label]))
-    both: Tensor = to_undirected(pairs, num_nodes=nodes)
-    return both
+    undirected: Tensor = to_undirected(pairs, num_nodes=nodes)
+    return undirected
