@@ -20,11 +20,10 @@ from progcl.config.load import load_config
 from progcl.data.formats import read_raw_graph
 from progcl.data.prepare import fingerprint, prepare
 from progcl.data.tables import RawGraph, as_array, assemble, edges_of, from_networkx, numbered_graph
-from progcl.embed import start_epoch, suited_to
+from progcl.embed import choose_settings
 from progcl.errors import InputError
-from progcl.methods.grace import Grace
 from progcl.progress import bar
-from progcl.training.trainer import Trainer, mixture_facts
+from progcl.training.trainer import Trainer, embed_graph
 
 Vectors = NDArray[np.float32]
 
@@ -34,24 +33,24 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     A graph is a file as `progcl embed` takes it, a PyG `Data`, a pair (adjacency, features) of scipy, numpy or torch
     matrices, or a networkx graph whose nodes have numbers as attributes. A plain array of features has no edges: its
-    rows are tied to their nearest ones.
+    rows are connected to their nearest neighbors.
 
     Args:
         hidden: width of the embedding
         epochs: passes over the graph; None chooses by its size, as `progcl embed` does
-        miner: treatment of negatives: progcl-weight, progcl-mix, none, ...
-        encoder: hops; or gcn, sage or mlp, which learn little at the step size that suits hops: set `train.lr` for them
-        with_features: put what reaches a node in some hops beside its embedding
-        n_neighbors: edges of a row, if there is no graph
+        miner: choice of negatives: progcl-weight, progcl-mix, none, ...
+        encoder: hops; or gcn, sage or mlp, which need a higher `train.lr` than the one that suits hops
+        with_features: append the hop features to the embedding
+        n_neighbors: nearest neighbors of a row, if there is no graph
         random_state: seed
-        verbose: show a bar
+        verbose: show a progress bar
         options: any other option of `progcl train`, by dotted key
 
     Attributes:
-        embedding_: of the graph that was fitted, [N, hidden], or wider with features beside it
+        embedding_: of the fitted graph, [N, hidden], or wider with hop features
         loss_curve_: loss of every epoch
-        mixture_: the fitted mixture in numbers; None if there was none
-        n_features_in_: features that a graph needs to have
+        mixture_: the fitted mixture in plain numbers; None if there is none
+        n_features_in_: number of features that a graph needs
     """
 
     def __init__(
@@ -78,24 +77,22 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> ProGCL:
         """Train on a graph; `y` is ignored."""
-        data = self._graph(X, reset=True)
-        training = Trainer(load_config("embed", self._settings(data)), data)
-        if not isinstance(training.method, Grace):
-            raise InputError("method `merit` embeds only the graph that it was trained on", "use `progcl train`")
-        epochs = training.config.train.epochs
-        records = bar(self.verbose, iterable=training.run(epochs), total=epochs, unit="epoch")
+        data = self._prepare(X, reset=True)
+        trainer = Trainer(load_config("embed", self._settings(data)), data)
+        trainer.config.method.require("inductive")
+        epochs = trainer.config.train.epochs
+        records = bar(self.verbose, iterable=trainer.run(epochs), total=epochs, unit="epoch")
         self.loss_curve_ = [record.loss for record in records]
-        self.mixture_ = mixture_facts(training.miner)
-        self.lens_, self.encoder_ = training.lens, training.method.encoder
-        self.embedding_: Vectors = training.embed().numpy()
+        self.mixture_ = trainer.method.facts().get("mixture")
+        self.embedding_: Vectors = trainer.embed().numpy()
+        trainer.method.release()
+        self.method_, self.loader_ = trainer.method.eval(), trainer.loader
         return self
 
     def transform(self, X: Any) -> Vectors:
         """Embed a graph with the same features, also one that was not there when the encoder was trained."""
         check_is_fitted(self)
-        data = self._graph(X, reset=False)
-        graph = self.lens_.graph(data)
-        vectors: Vectors = self.lens_.finished(graph.embed(self.encoder_), graph, data).numpy()
+        vectors: Vectors = embed_graph(self.method_, self.loader_, self._prepare(X, reset=False)).numpy()
         return vectors
 
     def fit_transform(self, X: Any, y: Any = None) -> Vectors:
@@ -110,7 +107,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _settings(self, data: Data) -> dict[str, Any]:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        asked = {
+        overrides: dict[str, Any] = {
             "encoder.name": self.encoder,
             "encoder.hidden": self.hidden,
             "encoder.projection": self.hidden,
@@ -120,35 +117,17 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "probe.protocol": "none",
         }
         if self.epochs is not None:
-            asked |= {"train.epochs": self.epochs, "miner.start_epoch": start_epoch(self.epochs)}
-        asked |= self.options or {}
-        return {**suited_to(data, load_config("embed", asked).encoder, asked), **asked}
+            overrides["train.epochs"] = self.epochs
+        return choose_settings(data, {**overrides, **(self.options or {})})
 
-    def _graph(self, X: Any, reset: bool) -> Data:
-        """Whatever a user has as a graph, with as many features as were there to fit."""
-        if isinstance(X, (str, Path)):
-            found = read_raw_graph(X)
-        elif scipy.sparse.issparse(X) and X.shape[0] == X.shape[1]:
-            raise InputError("a sparse square matrix alone may be features or edges", "edges: give (matrix, None)")
-        elif isinstance(X, Data):
-            if X.get("edge_index") is None:
-                raise InputError(
-                    "the graph has no `edge_index`", "Data(x=[N, F] features, edge_index=[2, E] node pairs)"
-                )
-            rows = None if X.get("x") is None else as_array(X.x)
-            found = numbered_graph(as_array(X.edge_index), rows, nodes=None if rows is not None else X.num_nodes)
-        elif isinstance(X, networkx.Graph):
-            found = from_networkx(X)
-        elif isinstance(X, tuple) and len(X) == 2:
-            edges, nodes = edges_of(as_array(X[0]))
-            found = numbered_graph(edges, None if X[1] is None else as_array(X[1]), nodes=nodes)
-        else:
-            found = self._tied(validate_data(self, X, reset=reset, dtype=np.float32, ensure_min_samples=2))
-        data = prepare(assemble(found))
+    def _prepare(self, X: Any, reset: bool) -> Data:
+        """A user's graph, prepared; raise `InputError` if its features do not fit those of the fitted one."""
+        raw = self._read(X, reset)
+        data = prepare(raw if isinstance(raw, Data) else assemble(raw))
         if reset:
             self.n_features_in_ = data.x.size(1)
-            self.graph_ = fingerprint(data) if data.made else None
-        elif data.made and fingerprint(data) != self.graph_:
+            self.graph_ = fingerprint(data) if data.structural else None
+        elif data.structural and fingerprint(data) != self.graph_:
             hint = "features that both graphs have make them comparable"
             raise InputError("without features, only the graph that was fitted can be embedded", hint)
         elif data.x.size(1) != self.n_features_in_:
@@ -156,6 +135,19 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"the graph has {given} features, {type(self).__name__} was fitted to {needed}")
         return data
 
-    def _tied(self, rows: Vectors) -> RawGraph:
-        ties = kneighbors_graph(rows, min(self.n_neighbors, len(rows) - 1))
-        return numbered_graph(edges_of(ties)[0], rows)
+    def _read(self, X: Any, reset: bool) -> RawGraph | Data:
+        """A graph from any of the types that users have."""
+        if isinstance(X, (str, Path)):
+            return read_raw_graph(X)
+        if scipy.sparse.issparse(X) and X.shape[0] == X.shape[1]:
+            raise InputError("a sparse square matrix alone may be features or edges", "edges: give (matrix, None)")
+        if isinstance(X, Data):
+            return Data(**{key: X[key] for key in ("x", "edge_index", "num_nodes", "mapped") if X.get(key) is not None})
+        if isinstance(X, networkx.Graph):
+            return from_networkx(X)
+        if isinstance(X, tuple) and len(X) == 2:
+            edges, nodes = edges_of(as_array(X[0]))
+            return numbered_graph(edges, None if X[1] is None else as_array(X[1]), nodes=nodes)
+        rows = validate_data(self, X, reset=reset, dtype=np.float32, ensure_min_samples=2)
+        nearest = kneighbors_graph(rows, min(self.n_neighbors, len(rows) - 1))
+        return numbered_graph(edges_of(nearest)[0], rows)

@@ -9,11 +9,11 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import add_data_root
+from progcl.cli.options import Command, add_data_root
 from progcl.errors import InputError, in_range
 
 
-def _bench_arguments(parser: ArgumentParser) -> None:
+def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", type=str, choices=list(BENCHMARKS), help="what to measure")
     parser.add_argument("--out", type=str, default=RESULTS, help="folder for the result")
     parser.add_argument("--repeats", type=int, help="rounds in which the sides take turns; the median counts")
@@ -30,7 +30,7 @@ def _bench_arguments(parser: ArgumentParser) -> None:
     add_data_root(parser)
 
 
-def _bench(options: dict[str, Any]) -> None:
+def _run(options: dict[str, Any]) -> None:
     name = options.pop("what")
     out = Path(options.pop("out", RESULTS))
     make = getattr(import_module(f"progcl.bench.{name}"), BENCHMARKS[name])
@@ -45,5 +45,7 @@ def _bench(options: dict[str, Any]) -> None:
     print(make(**options).run(out))
 
 
-RESULTS = "benchmarks/results"
+RESULTS = "results/bench"
 BENCHMARKS = {"loss": "LossBench", "epoch": "EpochBench", "probe": "ProbeBench", "sampler": "SamplerBench"}
+USAGE = "{loss,epoch,probe,sampler} [options]"
+BENCH = Command("Measure time and memory against straightforward versions, by turns.", USAGE, _add_arguments, _run)

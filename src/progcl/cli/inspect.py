@@ -1,4 +1,4 @@
-"""What is known, and what a finished run holds: eval, neighbors, export, report, ls, show."""
+"""Commands that look at what there is: ls, show, and for a finished run eval, neighbors, export, report."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import add_data_root
-from progcl.config.load import PRESETS, load_config, to_yaml
+from progcl.cli.options import Command, add_data_root
+from progcl.config.load import PRESETS, TABLES, load_config, options_type, to_yaml
 from progcl.errors import InputError
 from progcl.registry import pick
 
 
-def _eval_arguments(parser: ArgumentParser) -> None:
+def _add_eval_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
     parser.add_argument("--protocol", type=str, help="clean, gca or bgrl; the run's own if not given")
     parser.add_argument("--splits", type=int, help="number of splits; the run's own if not given")
@@ -25,41 +25,41 @@ def _eval_arguments(parser: ArgumentParser) -> None:
 
 
 def _eval(options: dict[str, Any]) -> None:
-    from progcl.export import embeddings_of
+    from progcl.export import load_run_embeddings
 
     run = Path(options["run"])
-    vectors = embeddings_of(run).vectors
-    changes = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
-    config = load_config(str(run / "config.yaml"), changes)
+    vectors = load_run_embeddings(run).vectors
+    overrides = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
+    config = load_config(str(run / "config.yaml"), overrides)
     if config.probe.protocol == "none":
-        raise InputError("`none` is no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
+        raise InputError("the run has no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
     import torch
 
     from progcl.data.datasets import load_data
     from progcl.evaluation.probe import linear_probe
-    from progcl.evaluation.scores import label, table
+    from progcl.evaluation.scores import describe_run, format_table
 
-    embeddings = torch.from_numpy(vectors)
     data = load_data(config.data, options.get("data_root"))
-    mixture = json.loads((run / "result.json").read_text())["mixture"]
-    print(table({label(config, mixture): linear_probe(embeddings, data, **config.probe.options(), progress=True)}))
+    facts = json.loads((run / "result.json").read_text())["facts"]
+    score = linear_probe(torch.from_numpy(vectors), data, **config.probe.options(), progress=True)
+    print(format_table({describe_run(config, facts): score}))
 
 
-def _neighbors_arguments(parser: ArgumentParser) -> None:
+def _add_neighbors_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
     parser.add_argument("node", type=str, help="name of a node, or its number from 0 if nodes have no names")
-    parser.add_argument("--number", type=int, default=10, help="how many neighbours to print")
+    parser.add_argument("--number", type=int, default=10, help="how many neighbors to print")
 
 
 def _neighbors(options: dict[str, Any]) -> None:
-    from progcl.export import embeddings_of, nearest, place_of
+    from progcl.export import find_node, load_run_embeddings, nearest
 
-    vectors, ids = embeddings_of(Path(options["run"]))
-    found = nearest(vectors, place_of(options["node"], ids), options.get("number", 10))
-    print("\n".join(["node\tcosine", *(f"{ids[node]}\t{cosine:.4f}" for node, cosine in found)]))
+    vectors, ids = load_run_embeddings(Path(options["run"]))
+    rows = nearest(vectors, find_node(options["node"], ids), options.get("number", 10))
+    print("\n".join(["node\tcosine", *(f"{ids[node]}\t{cosine:.4f}" for node, cosine in rows)]))
 
 
-def _export_arguments(parser: ArgumentParser) -> None:
+def _add_export_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
     parser.add_argument("--format", type=str, default="npz", help="npz, parquet, word2vec or tensorboard")
     parser.add_argument("--out", type=str, help="file (tensorboard: folder) to write; beside the run if not given")
@@ -73,88 +73,138 @@ def _export(options: dict[str, Any]) -> None:
     print(export(Path(options["run"]), options.get("format", "npz"), out, options.get("force", False)))
 
 
-def _report_arguments(parser: ArgumentParser) -> None:
+def _add_report_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
-    parser.add_argument("--out", type=str, help="file to write; report.html in the folder of the run if not given")
+    parser.add_argument("--out", type=str, help="file to write; report.html in the run folder if not given")
     add_data_root(parser)
 
 
 def _report(options: dict[str, Any]) -> None:
     from progcl.data.datasets import load_data
-    from progcl.export import embeddings_of
-    from progcl.report.page import write
-    from progcl.report.story import story_of
+    from progcl.export import load_run_embeddings
+    from progcl.report import load_story, write_report
 
     run = Path(options["run"])
-    embeddings_of(run)  # says if there is no finished run
-    how = load_config(str(run / "config.yaml")).data
-    data = load_data(how, options.get("data_root"))
+    load_run_embeddings(run)  # raises if there is no finished run
+    data = load_data(load_config(str(run / "config.yaml")).data, options.get("data_root"))
     out = Path(options["out"]) if options.get("out") else run / "report.html"
-    write(story_of(run, data), out)
+    write_report(load_story(run, data), out)
     print(out)
 
 
-def _ls_arguments(parser: ArgumentParser) -> None:
+def _add_ls_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", type=str, choices=list(LISTS), help="what to list")
 
 
 def _ls(options: dict[str, Any]) -> None:
-    rows = LISTS[options["what"]]()
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        print(f"{name:<{width}}  {text}")
+    _print_columns(LISTS[options["what"]]())
 
 
-def _list_data() -> list[tuple[str, str]]:
-    from progcl.data.datasets import EMBEDDED, PUBLISHED, roots
+def _list_data() -> list[tuple[str, ...]]:
+    from progcl.data.datasets import BUILTIN, PUBLISHED, roots
 
-    rows = [(name, _summary(make)) for name, make in EMBEDDED.items()]
+    rows: list[tuple[str, ...]] = [(name, _summary(make)) for name, make in BUILTIN.items()]
     for name, entry in PUBLISHED.items():
-        here = any(entry.present(place) for place in roots())
+        here = any(entry.present(root) for root in roots())
         rows.append((name, f"{entry.counts}; {'here' if here else 'not here, downloaded when used'}"))
     return rows
 
 
-def _list_methods() -> list[tuple[str, str]]:
-    from progcl.methods import METHODS
+def _list_methods() -> list[tuple[str, ...]]:
+    from progcl.config.methods import METHODS
+    from progcl.methods import method_type
 
-    return [(name, _summary(made)) for name, made in METHODS.items()]
+    rows: list[tuple[str, ...]] = [("name", "batches", "miner", "what it does")]
+    for name, entry in METHODS.items():
+        abilities = ("yes" if each in entry.options.supports else "no" for each in ("batches", "miner"))
+        rows.append((name, *abilities, _summary(method_type(name))))
+    return rows
 
 
-def _list_miners() -> list[tuple[str, str]]:
+def _list_miners() -> list[tuple[str, ...]]:
     from progcl.miners import MINERS
 
-    return [(name, _summary(made)) for name, made in MINERS.items()]
+    return [(name, _summary(kind)) for name, kind in MINERS.items()]
 
 
-def _list_estimators() -> list[tuple[str, str]]:
+def _list_estimators() -> list[tuple[str, ...]]:
     from progcl.posteriors import POSTERIORS
 
-    return [(name, _summary(made)) for name, made in POSTERIORS.items()]
+    return [(name, _summary(kind)) for name, kind in POSTERIORS.items()]
 
 
-def _list_presets() -> list[tuple[str, str]]:
+def _list_presets() -> list[tuple[str, ...]]:
     return [(name, path.read_text().splitlines()[0].lstrip("# ")) for name, path in PRESETS.items()]
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("preset", type=str, help="a preset or a YAML file")
+def _add_show_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("preset", type=str, nargs="?", help="a preset or a YAML file")
+    parser.add_argument("--method", type=str, help="a method: print its options, their meaning and default")
+    parser.add_argument("--miner", type=str, help="the same for a miner")
 
 
 def _show(options: dict[str, Any]) -> None:
-    if not options["preset"].endswith((".yaml", ".yml")):
-        pick(PRESETS, options["preset"], "preset")
-    print(to_yaml(load_config(options["preset"])), end="")
+    preset = options.get("preset")
+    named = {section: options[section] for section in TABLES if options.get(section)}
+    if not preset and not named:
+        raise InputError("nothing to show", "name a preset, --method NAME or --miner NAME")
+    if preset:
+        if not preset.endswith((".yaml", ".yml")):
+            pick(PRESETS, preset, "preset")
+        print(to_yaml(load_config(preset)), end="")
+    for section, name in named.items():
+        kind = options_type(section, name)
+        defaults: Any = kind(name=name)
+        rows = [
+            (f"{section}.{key}", json.dumps(getattr(defaults, key)), meaning)
+            for key, meaning in kind.meanings().items()
+            if key in kind.option_names()
+        ]
+        _print_columns([("option", "default", "meaning"), *rows])
+
+
+def _print_columns(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for *cells, last in rows:
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), last]))
 
 
 def _summary(documented: object) -> str:
     return (documented.__doc__ or "").strip().splitlines()[0]
 
 
-LISTS: dict[str, Callable[[], list[tuple[str, str]]]] = {
+LISTS: dict[str, Callable[[], list[tuple[str, ...]]]] = {
     "data": _list_data,
     "methods": _list_methods,
     "miners": _list_miners,
     "estimators": _list_estimators,
     "presets": _list_presets,
 }
+EVAL = Command("Probe the embedding of a finished run again.", "RUN [options]", _add_eval_arguments, _eval)
+NEIGHBORS = Command(
+    "Print the nodes most similar to one, by the embedding of a run.",
+    "RUN NODE [--number K]",
+    _add_neighbors_arguments,
+    _neighbors,
+)
+EXPORT = Command(
+    "Write the embedding of a run in another tool's format.",
+    "RUN [--format FORMAT] [--out PATH] [--force]",
+    _add_export_arguments,
+    _export,
+)
+REPORT = Command(
+    "Write the report of a run: map, curves, neighbors, scores.", "RUN [--out FILE]", _add_report_arguments, _report
+)
+LS = Command(
+    "List data sets, methods, miners, estimators or presets.",
+    "{data,methods,miners,estimators,presets}",
+    _add_ls_arguments,
+    _ls,
+)
+SHOW = Command(
+    "Print a preset with all its options, or the options of a method or miner.",
+    "[PRESET] [--method NAME] [--miner NAME]",
+    _add_show_arguments,
+    _show,
+)

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Data goes to stdout, progress to stderr; torch is imported when needed."""
+"""The parser and its errors. Data goes to stdout, progress to stderr; torch is imported when a command needs it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,17 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter
 from tqdm import tqdm
 
-from progcl.cli.bench import _bench, _bench_arguments
-from progcl.cli.embed import _embed, _embed_arguments
-from progcl.cli.inspect import (
-    _eval,
-    _eval_arguments,
-    _export,
-    _export_arguments,
-    _ls,
-    _ls_arguments,
-    _neighbors,
-    _neighbors_arguments,
-    _report,
-    _report_arguments,
-    _show,
-    _show_arguments,
-)
-from progcl.cli.train import _train, _train_arguments
+from progcl.cli.bench import BENCH
+from progcl.cli.embed import EMBED
+from progcl.cli.inspect import EVAL, EXPORT, LS, NEIGHBORS, REPORT, SHOW
+from progcl.cli.options import Command
+from progcl.cli.train import TRAIN
 from progcl.config.load import explain
 from progcl.errors import InputError
 
@@ -37,7 +24,7 @@ EPILOG = """examples:
   progcl embed my_graph.csv --features x.npy      your own graph
   progcl train digits                             a graph that comes with the package
   progcl train photo --miner.name progcl-mix      a preset with one option changed
-  progcl train photo --out runs/a --resume        go on after a crash
+  progcl train photo --out runs/a --resume        continue after a crash
   progcl eval runs/a --protocol bgrl              probe again, by another protocol
   progcl neighbors runs/a 17                      nodes most similar to node 17
   progcl export runs/a --format word2vec          embeddings for another tool
@@ -81,7 +68,7 @@ def _run(argv: list[str]) -> None:
     if name is None:
         parser.print_help()
         return
-    COMMANDS[name][0](parsed.get(name) or {})
+    COMMANDS[name].run(parsed.get(name) or {})
 
 
 class Parser(ArgumentParser):
@@ -105,21 +92,21 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     )
     subcommands = parser.add_subcommands(dest="command", required=False)
     commands = {}
-    for name, (_, help_text, add_arguments) in COMMANDS.items():
-        commands[name] = Parser(description=help_text)
-        add_arguments(commands[name])
-        subcommands.add_subcommand(name, commands[name], help=help_text)
+    for name, command in COMMANDS.items():
+        commands[name] = Parser(description=command.help, usage=f"progcl {name} {command.usage}")
+        command.add_arguments(commands[name])
+        subcommands.add_subcommand(name, commands[name], help=command.help)
     return parser, commands
 
 
-COMMANDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, Callable[[ArgumentParser], None]]] = {
-    "embed": (_embed, "Embed the nodes of your own graph.", _embed_arguments),
-    "train": (_train, "Train on a graph, embed its nodes and probe the embedding.", _train_arguments),
-    "eval": (_eval, "Probe the embedding of a finished run again.", _eval_arguments),
-    "neighbors": (_neighbors, "Print the nodes most similar to one, by the embedding of a run.", _neighbors_arguments),
-    "export": (_export, "Write the embedding of a run in the format of another tool.", _export_arguments),
-    "report": (_report, "Tell a run on one page: map, curves, neighbors, scores.", _report_arguments),
-    "bench": (_bench, "Measure time and memory against straightforward versions, by turns.", _bench_arguments),
-    "ls": (_ls, "List data sets, methods, miners, estimators or presets.", _ls_arguments),
-    "show": (_show, "Print a preset with all its options.", _show_arguments),
+COMMANDS: dict[str, Command] = {
+    "embed": EMBED,
+    "train": TRAIN,
+    "eval": EVAL,
+    "neighbors": NEIGHBORS,
+    "export": EXPORT,
+    "report": REPORT,
+    "bench": BENCH,
+    "ls": LS,
+    "show": SHOW,
 }

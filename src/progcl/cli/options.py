@@ -1,14 +1,41 @@
-"""What several commands share: the data root, and the folder of a run."""
+"""What commands are made of, and what several of them share: configuration flags, the data root, the run folder."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jsonargparse import ArgumentParser
 
+from progcl.config.load import DEFAULTS, SECTIONS, TABLES
 from progcl.errors import InputError
+
+
+class Command(NamedTuple):
+    """One command of `progcl`: its help, its arguments, and what it does with them."""
+
+    help: str
+    usage: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[dict[str, Any]], None]
+
+
+def add_config_flags(parser: ArgumentParser) -> None:
+    """Add one dotted flag per configuration key, a group a section; those of methods and miners name their owners."""
+    for section in SECTIONS:
+        if section in TABLES:
+            _add_named_options(parser, section)
+        else:
+            parser.add_class_arguments(type(getattr(DEFAULTS, section)), section)
+
+
+def config_overrides(parsed: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration keys among parsed arguments, by dotted key."""
+    sections = {section: parsed[section] for section in SECTIONS if section in parsed}
+    flat = {f"{section}.{key}": value for section, values in sections.items() for key, value in values.items()}
+    return {key: value for key, value in flat.items() if not key.endswith(".__path__")}  # of `--train FILE`
 
 
 def add_data_root(parser: ArgumentParser) -> None:
@@ -16,12 +43,34 @@ def add_data_root(parser: ArgumentParser) -> None:
     parser.add_argument("--data-root", type=str, help="where published data is; else PROGCL_DATA, else the user cache")
 
 
-def run_folder_for(options: dict[str, Any], source: str) -> Path:
-    """--out, else runs/NAME, or runs/NAME-2, ... if that is taken: nothing is overwritten without --force."""
+def choose_run_folder(options: dict[str, Any], source: str) -> Path:
+    """--out, else runs/NAME, or runs/NAME-2, ... if that exists: nothing is overwritten without --force."""
     if options.get("out"):
         return Path(options["out"])
     if options.get("resume"):
-        raise InputError("--resume needs --out, the folder of the run to go on with")
+        raise InputError("--resume needs --out, the folder of the run to continue")
     name = Path(source).stem
     numbered = (Path("runs", name if index == 1 else f"{name}-{index}") for index in count(1))
     return next(folder for folder in numbered if not folder.exists())
+
+
+def _add_named_options(parser: ArgumentParser, section: str) -> None:
+    """Flags of all methods or miners together; the help of each begins with those that have it."""
+    table = TABLES[section]
+    default = getattr(DEFAULTS, section).name
+    group = parser.add_argument_group(f"{section}: see `progcl show --{section} NAME` for the options of one")
+    flags: dict[str, dict[str, Any]] = {}
+    for name, entry in table.items():
+        for key, hint in entry.options.types().items():
+            flag = flags.setdefault(key, {"type": hint, "help": entry.options.meanings()[key], "owners": []})
+            flag["owners"].append(name)
+    if section == "miner":
+        flags["options"] = {
+            "type": dict[str, Any],
+            "help": "of your own miner, by name",
+            "owners": ["package.module:Class"],
+        }
+    for key, flag in flags.items():
+        owners = "" if len(flag["owners"]) == len(table) else f"[{', '.join(flag['owners'])}] "
+        shown = {"default": default} if key == "name" else {}
+        group.add_argument(f"--{section}.{key}", type=flag["type"], help=f"{owners}{flag['help']}", **shown)

@@ -4,51 +4,65 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import add_data_root, run_folder_for
-from progcl.config.load import add_options, given, load_config
+from progcl.cli.options import Command, add_config_flags, add_data_root, choose_run_folder, config_overrides
+from progcl.config import Config, load_config
 from progcl.errors import InputError
 
 
-def _train_arguments(parser: ArgumentParser) -> None:
+def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("source", type=str, help="a preset, a data set or a YAML file: see `progcl ls presets`")
-    parser.add_argument("--out", type=str, help="folder of the run; a new one below runs/ if not given")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--out", type=str, help="run folder; a new one below runs/ if not given")
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the run in --out")
-    parser.add_argument("--tensorboard", action="store_true", help="log the run's curves in --out, too")
+    parser.add_argument("--tensorboard", action="store_true", help="also log the run's curves for TensorBoard in --out")
     add_data_root(parser)
-    add_options(parser)
+    add_config_flags(parser)
 
 
-def _train(options: dict[str, Any]) -> None:
-    config = load_config(options["source"], given(options))
-    out = run_folder_for(options, options["source"])
-    from progcl.distributed import processes
-    from progcl.evaluation.scores import label, table
+def _run(options: dict[str, Any]) -> None:
+    config = load_config(options["source"], config_overrides(options))
+    out = choose_run_folder(options, options["source"])
+    _validate(config, options)
+    if options.get("resume") and not out.exists():
+        print(f"there is no run in {out} yet: starting one", file=sys.stderr)
+    try:
+        print(_train(config, out, options), end="")
+    except KeyboardInterrupt:
+        print(f"\nto continue from the last checkpoint, add `--out {out} --resume` to the command", file=sys.stderr)
+        raise
+
+
+def _validate(config: Config, options: dict[str, Any]) -> None:
+    from progcl.distributed import world_size
+
+    if world_size() > 1 and not options.get("out"):
+        raise InputError("several processes need --out, so that a restart finds the run")
+    if world_size() > 1 and config.probe.compare:
+        raise InputError("a comparison runs in one process", "add --probe.compare false")
+    if options.get("tensorboard") and config.probe.compare:
+        raise InputError("a comparison is several runs", "log one: add --probe.compare false")
+
+
+def _train(config: Config, out: Path, options: dict[str, Any]) -> str:
+    """Train, and return the table of scores, if there are any."""
+    from progcl.evaluation.scores import describe_run, format_table
     from progcl.experiments.compare import compare
     from progcl.run import fit
     from progcl.training.tensorboard import TensorBoard
 
-    if processes() > 1 and not options.get("out"):
-        raise InputError("several processes need --out, so that a restart finds the run")
-    if processes() > 1 and config.probe.compare:
-        raise InputError("a comparison runs in one process", "add --probe.compare false")
-    how = {key: options.get(key, False) for key in ("resume", "force")}
-    if options.get("resume") and not out.exists():
-        print(f"there is no run in {out} yet: starting one", file=sys.stderr)
-    try:
-        if options.get("tensorboard") and config.probe.compare:
-            raise InputError("a comparison is several runs", "log one: add --probe.compare false")
-        if config.probe.compare:
-            print(table(compare(config, out, data_root=options.get("data_root"), **how)))
-        else:
-            with TensorBoard(out / "tensorboard") if options.get("tensorboard") else nullcontext() as log:
-                result = fit(config, out=out, data_root=options.get("data_root"), progress=True, on_epoch=log, **how)
-            if result.score:
-                print(table({label(config, result.mixture): result.score}))
-    except KeyboardInterrupt:
-        print(f"\nto go on from the last checkpoint, add `--out {out} --resume` to the command", file=sys.stderr)
-        raise
+    shared: dict[str, Any] = {key: options.get(key, False) for key in ("resume", "force")}
+    shared["data_root"] = options.get("data_root")
+    if config.probe.compare:
+        return format_table(compare(config, out, **shared)) + "\n"
+    with TensorBoard(out / "tensorboard") if options.get("tensorboard") else nullcontext() as log:
+        result = fit(config, out=out, progress=True, on_epoch=log, **shared)
+    return format_table({describe_run(config, result.facts): result.score}) + "\n" if result.score else ""
+
+
+USAGE = "SOURCE [--out DIR] [--resume | --force] [--SECTION.KEY VALUE ...]"
+TRAIN = Command("Train on a graph, embed its nodes and probe the embedding.", USAGE, _add_arguments, _run)

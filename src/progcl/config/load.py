@@ -1,4 +1,4 @@
-"""Configurations: read from presets, files and flags, checked, and written."""
+"""Configurations: presets, files and overrides merged, validated, and written."""
 
 from __future__ import annotations
 
@@ -6,64 +6,61 @@ import argparse
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from jsonargparse import ArgumentParser
 
+from progcl.config.methods import METHODS, MethodOptions
+from progcl.config.miners import MINERS, OwnMinerOptions
+from progcl.config.options import Entry, Options, refuse_foreign_keys
 from progcl.config.schema import Config
 from progcl.errors import InputError, suggest
-from progcl.registry import pick
+from progcl.registry import import_target, pick, pick_own
 
 PRESETS = {path.stem: path for path in sorted((Path(__file__).parent / "presets").glob("*.yaml"))}
+SECTIONS = tuple(field.name for field in fields(Config))
+DEFAULTS = Config()
+# Sections whose keys depend on `name`
+TABLES: dict[str, Mapping[str, Entry[Any]]] = {"method": METHODS, "miner": MINERS}
+OWN_MINER = {"package.module:Class": Entry(OwnMinerOptions, "")}
 
 
-SECTIONS = tuple(section.name for section in fields(Config))
+def load_config(
+    source: str | Path = "digits", overrides: Mapping[str, Any] | None = None, strict: bool = True
+) -> Config:
+    """Load a preset, a data set's defaults or a YAML file, with overrides by dotted key.
 
-
-def known_keys() -> list[str]:
-    """Every dotted key, as on the command line."""
-    return [f"{name}.{key}" for name in SECTIONS for key in asdict(getattr(Config(), name))]
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """Give a parser one dotted flag per key."""
-    parser.add_class_arguments(Config, as_group=True)
-
-
-def given(parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections out of what a parser with `add_options` has parsed."""
-    sections = {name: dict(parsed[name]) for name in SECTIONS if name in parsed}
-    for section in sections.values():
-        section.pop("__path__", None)  # where `--train FILE` was read from
-    return sections
-
-
-def load_config(source: str | Path = "digits", overrides: Mapping[str, Any] | None = None) -> Config:
-    """A preset, a data set or a YAML file, with changes by dotted key.
+    Where an override names another method or miner, options that it shares with the one before stay. An option that
+    the method or miner does not have is an error; for sweeps over several, `strict=False` ignores it.
 
     >>> load_config("digits", {"train.epochs": 5, "miner.name": "none"}).train.epochs
     5
     """
-    layers = [_read(str(source)), _nest(overrides or {})]
     merged: dict[str, dict[str, Any]] = {}
-    for layer in layers:
-        _refuse_unknown(layer)
-        for name, section in layer.items():
-            merged.setdefault(name, {}).update(section)
-    parser = ArgumentParser(exit_on_error=False)
-    add_options(parser)
-    try:
-        parsed = parser.instantiate(parser.parse_object(merged))
-    except argparse.ArgumentError as error:
-        raise explain(error) from None
-    return Config(**{name: parsed[name] for name in SECTIONS})
+    for layer in (_read(str(source)), _nest(overrides or {})):
+        _validate_sections(layer)
+        _merge(merged, layer)
+    if not strict:
+        for section in merged.keys() & TABLES.keys():
+            known = options_type(section, str(merged[section].get("name", getattr(DEFAULTS, section).name)))
+            merged[section] = {key: each for key, each in merged[section].items() if key in known.option_names()}
+    return _build(merged)
+
+
+def change_miner(config: Config, name: str) -> Config:
+    """The same run with another miner: it takes the options it shares with the present one, and its own in `others`."""
+    if name == config.miner.name:
+        return config
+    kind = MINERS[name].options
+    shared = {key: value for key, value in asdict(config.miner).items() if key in kind.option_names() and key != "name"}
+    return replace(config, miner=kind(**{**shared, **config.miner.others.get(name, {})}))
 
 
 def explain(error: argparse.ArgumentError, flags: Iterable[str] = ()) -> InputError:
-    """The parser's complaint as one line and a hint."""
+    """Turn the parser's error into one line and a hint."""
     text = " ".join(str(error).split())
     bad = re.search(r'Parser key "([^"]+)": (.*?)(?: Errors: .*)?$', text)
     if bad:
@@ -93,6 +90,22 @@ def to_yaml(config: Config) -> str:
     return yaml.safe_dump(to_dict(config), sort_keys=False, default_flow_style=None, width=110)
 
 
+def options_type(section: str, name: str) -> type[Options]:
+    """The dataclass that holds the options of a method or miner; `name` may be package.module:Class."""
+    if ":" not in name:
+        options: type[Options] = pick_own(TABLES[section], name, section).options
+        return options
+    return OwnMinerOptions if section == "miner" else _own_method_options(name)
+
+
+def _own_method_options(name: str) -> type[Options]:
+    options = getattr(import_target(name, "method"), "Options", None)
+    if not (isinstance(options, type) and issubclass(options, MethodOptions)):
+        hint = "class Options(progcl.config.methods.MethodOptions), a frozen dataclass"
+        raise InputError(f"method `{name}` declares no `Options`", hint)
+    return options
+
+
 def _read(source: str) -> dict[str, Any]:
     if source not in PRESETS and not source.endswith((".yaml", ".yml")):
         return {"data": {"name": source}}
@@ -120,11 +133,79 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _refuse_unknown(layer: Mapping[str, Any]) -> None:
+def _validate_sections(layer: Mapping[str, Any]) -> None:
     for name, section in layer.items():
         pick({key: key for key in SECTIONS}, str(name), "section")
         if not isinstance(section, Mapping):
             raise InputError(f"section `{name}` needs to hold options (got `{section}`)")
+        if name in TABLES:
+            continue
+        known = [f"{name}.{key}" for key in asdict(getattr(DEFAULTS, name))]
         for key in section:
-            if f"{name}.{key}" not in known_keys():
-                raise InputError(f"unknown key `{name}.{key}`", suggest(f"{name}.{key}", known_keys()))
+            if f"{name}.{key}" not in known:
+                raise InputError(f"unknown key `{name}.{key}`", suggest(f"{name}.{key}", known))
+
+
+def _merge(merged: dict[str, dict[str, Any]], layer: Mapping[str, Mapping[str, Any]]) -> None:
+    """Lay one layer over those before, in place."""
+    for section, values in layer.items():
+        before = merged.get(section, {})
+        if section in TABLES and values.get("name", before.get("name")) != before.get("name"):
+            before = _carry_over(section, before, str(values["name"]), values.get("others"))
+        merged[section] = {**before, **values}
+        if isinstance(before.get("others"), Mapping) and isinstance(values.get("others"), Mapping):
+            meant = {**before["others"], **values["others"]}
+            merged[section]["others"] = {name: {**before["others"].get(name, {}), **meant[name]} for name in meant}
+    if "method" in layer and "name" not in layer.get("miner", {}):
+        name = str(merged["method"].get("name", DEFAULTS.method.name))
+        if "miner" not in getattr(options_type("method", name), "supports", ()):
+            merged["miner"] = {**layer.get("miner", {}), "name": "none"}
+
+
+def _carry_over(section: str, before: Mapping[str, Any], name: str, others: Any) -> dict[str, Any]:
+    """Options that stay when another method or miner takes the place of the one before, and those meant for it.
+
+    What a miner's successor has no key for is kept in `others`, for the miners of a comparison.
+    """
+    known = options_type(section, name).option_names()
+    shared = {key: value for key, value in before.items() if key in known}
+    for meant in (before.get("others"), others):
+        shared |= meant.get(name, {}) if isinstance(meant, Mapping) else {}
+    lost = {key: value for key, value in before.items() if key not in known}
+    if section == "miner" and lost:
+        shared["others"] = dict(before.get("others") or {})
+        for other, entry in MINERS.items():
+            has = entry.options.option_names()
+            if other != name and any(key in has for key in lost):
+                own = {key: value for key, value in before.items() if key in has and key not in ("name", "others")}
+                shared["others"][other] = {**own, **shared["others"].get(other, {})}
+    return shared
+
+
+def _build(merged: Mapping[str, Mapping[str, Any]]) -> Config:
+    parser = ArgumentParser(exit_on_error=False)
+    kinds: dict[str, type[Any]] = {section: type(getattr(DEFAULTS, section)) for section in SECTIONS}
+    for section, table in TABLES.items():
+        values = {"name": getattr(DEFAULTS, section).name, **merged.get(section, {})}
+        kinds[section] = options_type(section, str(values["name"]))
+        refuse_foreign_keys(section, kinds[section], values, {**table, **(OWN_MINER if section == "miner" else {})})
+        for other, options in (values.get("others") or {}).items():
+            refuse_foreign_keys(section, options_type(section, other), {"name": other, **options}, table)
+    for section, kind in kinds.items():
+        parser.add_class_arguments(kind, section)
+    try:
+        parsed = parser.parse_object({section: dict(values) for section, values in merged.items()})
+    except argparse.ArgumentError as error:
+        raise explain(error) from None
+    return Config(
+        **{section: _instantiate(section, kind, parsed[section].as_dict()) for section, kind in kinds.items()}
+    )
+
+
+def _instantiate(section: str, kind: type[Any], values: dict[str, Any]) -> Any:
+    """Make a section; errors name an option with its section, as on the command line."""
+    try:
+        return kind(**values)
+    except InputError as error:
+        message = re.sub(r"^`(\w+)`", rf"`{section}.\1`", str(error.args[0]))
+        raise InputError(message, error.hint) from None

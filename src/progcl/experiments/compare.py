@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from pathlib import Path
 from typing import Any
 
-from progcl.config.schema import Config
+from progcl.config import Config, change_miner
 from progcl.data.datasets import load_data
 from progcl.errors import InputError
 from progcl.evaluation.probe import linear_probe
-from progcl.evaluation.scores import Score, label, save_scores
+from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.methods.features import propagated, raw
 from progcl.miners import PROPOSED
-from progcl.run import fit
+from progcl.run import FirstStage, fit
 from progcl.training.trainer import Trainer
 
 
 def compare(
     config: Config, out: Path, resume: bool = False, force: bool = False, data_root: str | None = None
 ) -> dict[str, Score]:
-    """Fit `config` in `out`, and the same settings without mining and with ProGCL below it; score all alike.
+    """Fit `config` in `out`, and the same settings with the paper's miners and without mining below it.
 
-    The compared runs share their first stage, up to epoch E, which none of their miners changes: each ends with the
-    bits that it would have had alone.
+    Runs whose miners are idle until the same epoch share a checkpoint from before it: each ends with the bits that it
+    would have had alone.
     """
     if config.probe.protocol == "none":
         raise InputError("a comparison needs a protocol", "drop --probe.compare, or name a --probe.protocol")
-    shared = out / "first-stage.safetensors"
-    stage = shared if config.miner.name in PROPOSED else None  # others mine before E, too
-    main = fit(config, out=out, resume=resume, force=force, data_root=data_root, first_stage=stage, progress=True)
+    names = list(dict.fromkeys([*PROPOSED, config.miner.name])) if "miner" in config.method.supports else ["none"]
+    configs = {name: change_miner(config, name) for name in names}
+    idle = min((each.miner.idle_epochs for each in configs.values() if each.miner.idle_epochs), default=0)
+    stage = FirstStage(out / "first-stage.safetensors", int(idle)) if 0 < idle < math.inf else None
+    options: dict[str, Any] = {"data_root": data_root, "progress": True}
+    shared = {name: stage if each.miner.idle_epochs >= idle else None for name, each in configs.items()}
+    main = fit(config, out=out, resume=resume, force=force, first_stage=shared[config.miner.name], **options)
     data = load_data(config.data, data_root)
-    settings = {**config.probe.options(), "progress": True}
-    untrained = Trainer(config, data)
-    scores = {
-        "raw features": linear_probe(raw(data), data, **settings),
-        "propagated features (no training)": linear_probe(propagated(data), data, **settings),
-        "untrained encoder": linear_probe(untrained.embed(), data, **settings),
+    untrained = {
+        "raw features": raw(data),
+        "propagated features (no training)": propagated(data),
+        "untrained encoder": Trainer(config, data).embed(),
     }
-    for miner in dict.fromkeys((*PROPOSED, config.miner.name)):
-        changes: dict[str, Any] = {} if miner == config.miner.name else {"name": miner, "options": {}}
-        other = replace(config, miner=replace(config.miner, **changes))
-        options: dict[str, Any] = {"resume": True, "data_root": data_root, "first_stage": shared, "progress": True}
-        result = main if other == config else fit(other, out=out / "compare" / miner, **options)
+    scores = {name: linear_probe(x, data, **config.probe.options(), progress=True) for name, x in untrained.items()}
+    for name, other in configs.items():
+        folder = out / "compare" / name
+        result = main if other == config else fit(other, out=folder, resume=True, first_stage=shared[name], **options)
         if result.score:
-            scores[label(other, result.mixture)] = result.score
+            scores[describe_run(other, result.facts)] = result.score
     save_scores(scores, out)
     return scores

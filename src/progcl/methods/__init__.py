@@ -1,12 +1,23 @@
-"""Base methods: what is contrasted with what. One file a family, and the table of their names."""
+"""Methods: one file a family. The table of their names is `progcl.config.methods.METHODS`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from progcl.config.methods import METHODS
+from progcl.errors import InputError
+from progcl.methods.base import Context, Method
+from progcl.registry import import_target, pick_own
 
-from progcl.methods.grace import Gca, Grace
-from progcl.methods.merit import Merit
+__all__ = ["Context", "Method", "make_method", "method_type"]
 
-__all__ = ["METHODS", "Gca", "Grace", "Merit"]
 
-METHODS: dict[str, Callable[..., Grace | Merit]] = {"grace": Grace, "gca": Gca, "merit": Merit}
+def method_type(name: str) -> type[Method]:
+    """The class of a method, by its name or as package.module:Class."""
+    target = import_target(name if ":" in name else pick_own(METHODS, name, "method").target, "method")
+    if not (isinstance(target, type) and issubclass(target, Method)):
+        raise InputError(f"`{name}` is no Method", "derive the class from progcl.methods.Method")
+    return target
+
+
+def make_method(context: Context) -> Method:
+    """The configured method."""
+    return method_type(context.config.method.name)(context)

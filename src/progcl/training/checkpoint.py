@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file, replaced in one step, holding all that an exact resume needs."""
+"""Checkpoints: one safetensors file with all that an exact resume needs, written atomically."""
 
 from __future__ import annotations
 
@@ -17,25 +17,36 @@ from torch import Tensor
 
 from progcl.errors import InputError
 
-State = tuple[dict[str, Tensor], dict[str, Any]]
+State = tuple[dict[str, Tensor], dict[str, Any]]  # tensors, and values that JSON can hold
+
+
+class Embeddings(NamedTuple):
+    """Embeddings [N, d], and the names of the nodes: their numbers if they have none."""
+
+    vectors: NDArray[np.float32]
+    ids: list[str]
 
 
 def save(path: Path, state: State) -> None:
-    """Write tensors and plain values; a reader sees the old file or the new one, never a part."""
+    """Write tensors and plain values to a safetensors file; a reader sees the old file or the new one."""
     tensors, values = state
     contiguous = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 
-    def write(part: Path) -> None:
+    def write(temporary: Path) -> None:
         try:
-            save_file(contiguous, part, {"values": json.dumps(values)})
-        except SafetensorError as error:  # a full disk, as safetensors says it
+            save_file(contiguous, temporary, {"values": json.dumps(values)})
+        except SafetensorError as error:  # how safetensors reports a full disk
             raise OSError(f"cannot write `{path}`: {error}") from None
 
-    replace(path, write)
+    write_atomically(path, write)
 
 
 def load(path: Path) -> State:
-    """Read what `save` wrote; safetensors runs no code from the file."""
+    """Read what `save` wrote; safetensors runs no code from the file.
+
+    Raises:
+        InputError: if the file is not a checkpoint
+    """
     try:
         with safe_open(path, framework="pt") as file:
             values = json.loads(file.metadata()["values"])
@@ -44,26 +55,23 @@ def load(path: Path) -> State:
         raise InputError(f"`{path}` is not a checkpoint: {error}", "start again with --force") from None
 
 
-class Embeddings(NamedTuple):
-    """A vector for every node [N, d], and what the nodes are called: their numbers, if they have no names."""
-
-    vectors: NDArray[np.float32]
-    ids: list[str]
-
-
 def save_embeddings(path: Path, vectors: NDArray[np.float32], ids: Sequence[str] | None = None) -> None:
     """Write an .npz with the key `embeddings`, and `ids` if the nodes have names."""
     arrays: dict[str, Any] = {"embeddings": vectors} | ({} if ids is None else {"ids": np.array(ids, dtype=str)})
 
-    def write(part: Path) -> None:
-        with part.open("wb") as file:
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
             np.savez(file, **arrays)
 
-    replace(path, write)
+    write_atomically(path, write)
 
 
 def load_embeddings(path: Path) -> Embeddings:
-    """Read what `save_embeddings` wrote; pickles are refused."""
+    """Read what `save_embeddings` wrote, without unpickling.
+
+    Raises:
+        InputError: if the file holds no embeddings
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             vectors: NDArray[np.float32] = file["embeddings"]
@@ -74,17 +82,17 @@ def load_embeddings(path: Path) -> Embeddings:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in one step."""
-    replace(path, lambda part: part.write_text(text))
+    """Write a text file atomically."""
+    write_atomically(path, lambda temporary: temporary.write_text(text))
 
 
-def replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a neighboring file, then move it over `path`."""
-    part = path.with_name(f".{path.name}.part")
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file in the same folder, then move it over `path`."""
+    temporary = path.with_name(f".{path.name}.part")
     try:
-        write(part)
-        with part.open("rb") as file:
+        write(temporary)
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        part.replace(path)
+        temporary.replace(path)
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The folder of a run: what may be in it, and what may be done with it."""
+"""The folder of a run: which files belong to it, and whether it may be resumed or overwritten."""
 
 from __future__ import annotations
 
@@ -8,56 +8,60 @@ from typing import Any
 
 from progcl.config.load import load_config, to_dict
 from progcl.config.schema import Config
-from progcl.distributed import job, restarts
+from progcl.distributed import job_id, restart_count
 from progcl.errors import InputError
 
-JOB = "job.txt"
-FILES = {
-    JOB,
+JOB_FILE = "job.txt"
+RUN_FILES = {
+    JOB_FILE,
     *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "result.json", "tensorboard"),
     *("mixture.svg", "curves.json", "embeddings.parquet", "report.html"),
     *("first-stage.safetensors", "comparison.json", "compare"),
 }
+RESUMABLE_OPTIONS = {"train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory"}
 
 
 def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> None:
-    """Refuse a folder that holds another run, or anything that is not a run's."""
+    """Refuse a folder that holds files other than a run's, or a run that is neither resumed nor overwritten.
+
+    Raises:
+        InputError: if the folder cannot be used, or if the run to resume has other options
+    """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`{folder}` is a file", "give --out a folder")
-    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    foreign = {name for name in found if name not in FILES and not name.endswith(".part")}
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    foreign = {name for name in names if name not in RUN_FILES and not name.endswith(".part")}
     if foreign:
-        raise InputError(f"`{folder}` holds `{min(foreign)}`, which is no part of a run", "choose another --out")
-    if resume and "config.yaml" in found:
+        raise InputError(f"`{folder}` holds `{min(foreign)}`, which is no file of a run", "choose another --out")
+    if resume and "config.yaml" in names:
         _refuse_changes(to_dict(load_config(str(folder / "config.yaml"))), to_dict(config))
-    elif "config.yaml" in found and not force:
+    elif "config.yaml" in names and not force:
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{folder}` holds a run already", hint)
 
 
-def write_job_id(folder: Path) -> None:
-    """Note which job of torchrun has begun the run."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / JOB).write_text(job())
-
-
-def is_restart(folder: Path) -> bool:
-    """Whether torchrun has started this process again, and the folder holds what its job has begun."""
-    return restarts() > 0 and (folder / JOB).exists() and (folder / JOB).read_text() == job()
-
-
 def clear_folder(folder: Path) -> None:
-    """Remove the run that `check_folder` found."""
+    """Remove the run in a folder that `check_folder` has accepted."""
     for path in folder.iterdir() if folder.exists() else ():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def write_job_id(folder: Path) -> None:
+    """Store the id of the torchrun job that started the run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / JOB_FILE).write_text(job_id())
+
+
+def is_restart(folder: Path) -> bool:
+    """Whether torchrun restarted this process, and the run in the folder was started by the same job."""
+    return restart_count() > 0 and (folder / JOB_FILE).exists() and (folder / JOB_FILE).read_text() == job_id()
+
+
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """A resumed run may become longer and be probed otherwise; anything else would make it another run."""
-    free = {"train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory"}
+    """A resumed run may become longer and be probed differently; other changes would make it another run."""
     for section in (name for name in now if name != "probe"):
         for key, value in now[section].items():
             old = before[section][key]
-            if old != value and f"{section}.{key}" not in free:
+            if old != value and f"{section}.{key}" not in RESUMABLE_OPTIONS:
                 message = f"the run to resume has `{section}.{key}` = {old}, not {value}"
                 raise InputError(message, "resume with the same options, or choose another --out")

@@ -1,207 +1,179 @@
-"""The state of a run and its steps: one loop, whether over a whole graph, in batches or in several processes."""
+"""The state of a run and its steps: one loop over a full graph, batches, or several processes."""
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
-from progcl.data.labels import oracle_classes
 from progcl.data.prepare import fingerprint
-from progcl.data.splits import held_out
+from progcl.data.splits import heldout_split
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.errors import InputError
-from progcl.graph.loader import Batch, GraphLoader
-from progcl.losses.infonce import InfoNCE
-from progcl.losses.tiles import Shard
-from progcl.methods import METHODS
-from progcl.methods.grace import Context, Grace
-from progcl.methods.merit import Merit
-from progcl.miners import MINERS
-from progcl.miners.base import Miner
-from progcl.miners.frozen import FrozenPosterior
-from progcl.miners.progcl import ProGCLMix, ProGCLWeight
-from progcl.posteriors.baselines import Oracle
-from progcl.registry import build, find
-from progcl.seeding import derive_seed
+from progcl.graph.loader import Batch, GraphInput, GraphLoader
+from progcl.methods import Context, Method, make_method
 from progcl.training import checkpoint
-
-GENERATORS = ("init", "view1", "view2", "anchors")
+from progcl.training.device import choose_device
 
 
 @dataclass(frozen=True)
 class Record:
-    """One epoch; `mixture` is there once, at the epoch that fitted it."""
+    """One epoch; `facts` is what the method has to say, where that has changed in this epoch."""
 
     epoch: int
     loss: float
     seconds: float
     peak_mb: float | None
-    mixture: dict[str, Any] | None = None
+    facts: dict[str, Any] | None = None
 
 
 class Trainer:
-    """The state of a run: method, optimizer, named random generators, epochs done.
+    """Method, optimizer, random generators and the epochs so far: all that a run's further course depends on.
 
     Attributes:
-        lens: the form in which graphs are seen
+        data: all nodes
+        loader: the form in which the encoder reads graphs
         graph: what is trained on, in that form
-        seen: the same as data, with the nodes' numbers that training has for them
+        train_data: the same as PyG data: all nodes, or the training nodes of an inductive run
         on_step: called with a step's loss and number of nodes
     """
 
     def __init__(self, config: Config, data: Data, progress: bool = False, workers: Workers = SINGLE_PROCESS) -> None:
-        seed = config.train.seed
         self.config = config
-        self.data = data
-        self.progress = progress
-        self.workers = workers
-        self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
-        nodes = held_out(data)[0] if config.data.inductive else None
-        self.seen = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
-        self.lens = GraphLoader.of(config, data.x if nodes is None else data.x[nodes], workers)
-        self.graph = self.lens.graph(self.seen, nodes)
         self.checksum = fingerprint(data)
-        self.generators = {name: torch.Generator().manual_seed(derive_seed(seed, name)) for name in GENERATORS}
-        make = find(METHODS, config.method.name, "method")
-        criterion = partial(make_criterion, config, self.seen)
-        anchors, columns = config.train.anchors, self.graph.columns
-        parts = (self.seen, columns, config.method, config.encoder, criterion, self.generators, anchors)
-        self.method = make(Context(*parts, workers, progress))
-        self.miner = _mining(self.method)
-        parameters = [each for each in self.method.parameters() if each.requires_grad]
-        self.optimizer = torch.optim.Adam(parameters, config.train.lr, weight_decay=config.train.weight_decay)
-        self.loss = self._split_over(workers) if workers.size > 1 else self.method.loss
+        self.data = data = _move(data, choose_device(config.train.device))
+        self.workers = workers
+        self.progress = progress
+        self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
+        nodes = heldout_split(data)[0].to(data.edge_index.device) if config.data.inductive else None
+        self.train_data = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
+        self.loader = GraphLoader.for_training(config, data.x if nodes is None else data.x[nodes], workers)
+        self.graph = self.loader.graph(self.train_data, nodes)
+        self.context = Context(config, self.train_data, self.graph, workers, progress)
+        self.method = make_method(self.context).to(data.edge_index.device)
+        self.optimizer = self.method.optimizer() if self.method.trained else None
+        self.loss = self.method.loss if workers.size == 1 else DistributedDataParallel(_Loss(self.method))
         self.records: list[Record] = []
 
     def run(self, epochs: int) -> Iterator[Record]:
-        """Train until `epochs` epochs are done."""
+        """Train until `epochs` epochs are done, or the patience is at an end."""
+        if self.optimizer is None:
+            return
+        self.method.train()
         for epoch in range(len(self.records) + 1, epochs + 1):
-            start, known = time.perf_counter(), mixture_facts(self.miner)
+            if self._out_of_patience():
+                return
+            start, before = time.perf_counter(), self.method.facts()
             self.method.set_epoch(epoch)
-            losses = [self._step(part, epoch) for part in self.graph.batches(epoch)]
-            fitted = mixture_facts(self.miner) if known is None else None
-            loss = sum(losses) / len(losses)
-            self.records.append(Record(epoch, loss, time.perf_counter() - start, peak_mb(), fitted))
+            losses = [
+                self._step(self.optimizer, batch, epoch, number / (epochs * self.method.steps))
+                for number, batch in enumerate(self.method.batches(epoch), (epoch - 1) * self.method.steps)
+            ]
+            facts = self.method.facts()
+            mean = sum(losses) / len(losses)
+            seconds = time.perf_counter() - start
+            self.records.append(Record(epoch, mean, seconds, peak_mb(), facts if facts != before else None))
             yield self.records[-1]
+
+    def embed(self) -> Tensor:
+        """Embeddings [N, d] of all nodes, also of those that an inductive training did not see; on the CPU."""
+        if self.config.data.inductive:
+            return embed_graph(self.method, self.loader, self.data)
+        return embed_graph(self.method, self.loader, self.train_data, self.graph)
 
     @property
     def seconds(self) -> float:
-        """That all epochs have taken."""
+        """Time of all epochs."""
         return sum(record.seconds for record in self.records)
-
-    def _step(self, part: Batch, epoch: int) -> float:
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(part)
-        loss.backward()
-        self.optimizer.step()
-        self.method.after_step()
-        if not loss.isfinite():
-            raise InputError(f"the loss of epoch {epoch} is {loss.item()}", "try a smaller --train.lr")
-        self.on_step(loss.item(), self.graph.nodes if part.seeds is None else len(part.seeds))
-        return loss.item()
-
-    def _split_over(self, workers: Workers) -> Callable[[Batch], Tensor]:
-        """The loss, with its rows and the gradients' sum split over the processes."""
-        for module in self.method.modules():
-            if isinstance(module, InfoNCE):
-                module.split = Shard(workers.part, workers.sum)
-        return DistributedDataParallel(_Loss(self.method))
-
-    def embed(self) -> Tensor:
-        """Embeddings of all nodes [N, hidden], also of those that an inductive training did not see."""
-        data, graph = self.seen, self.graph
-        if self.config.data.inductive:
-            data, graph = self.data, self.lens.graph(self.data)
-        return self.lens.finished(self.method.embed(graph, self.progress), graph, data)
 
     def state(self) -> checkpoint.State:
         """Everything the rest of the run depends on."""
         tensors = {f"method.{name}": value for name, value in self.method.state_dict().items()}
-        for index, slots in self.optimizer.state_dict()["state"].items():
+        for index, slots in (self.optimizer.state_dict()["state"] if self.optimizer else {}).items():
             tensors |= {f"optimizer.{index}.{name}": value for name, value in slots.items()}
-        tensors |= {f"generator.{name}": made.get_state() for name, made in self.generators.items()}
+        tensors |= {f"generator.{name}": each.get_state() for name, each in self.context.generators.items()}
         return tensors, {"graph": self.checksum, "records": [asdict(record) for record in self.records]}
 
     def restore(self, state: checkpoint.State, miner: bool = True) -> None:
-        """Take a state back; without its miner's part, it is the start of a run with another miner."""
+        """Take a state back; without the miners' state it is the start of a run with another miner."""
         tensors, values = state
         if values["graph"] != self.checksum:
             raise InputError("the checkpoint belongs to another graph", "choose another --out")
         method = _below("method.", tensors)
         if not miner:
-            kept = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
-            method = {name: value for name, value in method.items() if ".miner." not in name} | kept
+            initial = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
+            method = {name: value for name, value in method.items() if ".miner." not in name} | initial
         self.method.load_state_dict(method)
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in _below("optimizer.", tensors).items():
             index, _, slot = name.partition(".")
             slots.setdefault(int(index), {})[slot] = value
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
+        if self.optimizer:
+            self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
         for name, value in _below("generator.", tensors).items():
-            self.generators[name].set_state(value)
+            self.context.generator(name).set_state(value)
         self.records = [Record(**record) for record in values["records"]]
 
+    def _step(self, optimizer: Optimizer, batch: Batch, epoch: int, progress: float) -> float:
+        for group in optimizer.param_groups:
+            group["lr"] = self.config.train.lr * self.method.lr_factor(progress)
+        optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(batch)
+        loss.backward()
+        optimizer.step()
+        self.method.after_step(progress)
+        if not loss.isfinite():
+            raise InputError(f"the loss of epoch {epoch} is {loss.item()}", "try a smaller --train.lr")
+        self.on_step(loss.item(), self.graph.num_nodes if batch.seeds is None else len(batch.seeds))
+        return loss.item()
 
-class _Loss(torch.nn.Module):
+    def _out_of_patience(self) -> bool:
+        patience, losses = self.config.train.patience, [record.loss for record in self.records]
+        return patience is not None and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
+
+
+@torch.no_grad()
+def embed_graph(method: Method, loader: GraphLoader, data: Data, graph: GraphInput | None = None) -> Tensor:
+    """Embeddings [N, d] of a graph by a trained method, on the CPU; `graph` is what the loader makes of `data`."""
+    device = next((parameter.device for parameter in method.parameters()), data.edge_index.device)
+    data = _move(data, device)
+    graph = loader.graph(data) if graph is None else graph
+    training = method.training
+    method.eval()
+    embeddings = loader.append_hop_features(method.embed(graph), graph, data)
+    method.train(training)
+    return embeddings.detach().cpu()  # a method may return a parameter, or a view of one
+
+
+class _Loss(nn.Module):
     """A method whose loss is its call, as DistributedDataParallel wants it.
 
-    It has no buffers: what miners remember is the same in every process, and not to be sent in every step.
+    It has no buffers: what miners remember is the same in every process, and is not sent in every step.
     """
 
-    def __init__(self, method: Grace | Merit) -> None:
+    def __init__(self, method: Method) -> None:
         super().__init__()
-        self.trained = torch.nn.ParameterList(each for each in method.parameters() if each.requires_grad)
+        self.trained = nn.ParameterList(method.trained_parameters())
         self.loss = method.loss
 
-    def forward(self, part: Batch) -> Tensor:
-        return self.loss(part)
+    def forward(self, batch: Batch) -> Tensor:
+        return self.loss(batch)
 
 
-def make_criterion(config: Config, data: Data, kind: type[InfoNCE], name: str, mined: bool = True) -> InfoNCE:
-    """A loss of this kind, with a miner of its own, or with none."""
-    miner = make_miner(config, name, data) if mined else None
-    return kind(config.loss.tau, miner, config.loss.block_size, config.loss.memory)
-
-
-def make_miner(config: Config, name: str = "miner", data: Data | None = None) -> Miner:
-    """The configured miner, with those of the options that it has and random numbers by `name`."""
-    own = ":" in config.miner.name  # somebody's class: its defaults are its own
-    options = {**({} if own else asdict(config.miner)), "seed": derive_seed(config.train.seed, name)}
-    options["per_batch"] = config.batch.size is not None and config.batch.variant == "paper"
-    make = find(MINERS, config.miner.name, "miner")
-    if make in (ProGCLWeight, ProGCLMix) and config.miner.estimator == "oracle" and data is not None:
-        options["estimator"] = Oracle(oracle_classes(data))
-    made = build(make, options, config.miner.options)
-    if not isinstance(made, Miner):
-        raise InputError(
-            f"`{config.miner.name}` makes no Miner, but {type(made).__name__}", "derive the class from progcl.Miner"
-        )
-    return made
-
-
-def mixture_facts(miner: Miner) -> dict[str, Any] | None:
-    """The fitted mixture in plain numbers, true negatives first; None before the fit and for other miners.
-
-    Of a mixture for every batch, how many there are.
-    """
-    if not isinstance(miner, FrozenPosterior) or not miner.fitted.numel():
-        return None
-    if miner.per_batch and len(miner.fits):
-        degenerate = int((miner.fits[:, -1] > 0).sum())
-        spread = [miner.ranges[:, 0].min().item(), miner.ranges[:, 1].max().item()]
-        facts = {"batches": len(miner.fits), "degenerate batches": degenerate}
-        return {**facts, "degenerate": degenerate == len(miner.fits), "range": spread}
-    return {**miner.estimator.facts(), "range": miner.bounds.tolist()}
+def _move(data: Data, device: torch.device) -> Data:
+    """A copy on a device; labels, masks and mapped features stay where they are."""
+    names = ["edge_index", "row_scale"] if data.get("mapped") else ["x", "edge_index"]
+    return copy.copy(data).to(device, *names)
 
 
 def peak_mb() -> float | None:
@@ -212,12 +184,6 @@ def peak_mb() -> float | None:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
-
-
-def _mining(method: torch.nn.Module) -> Miner:
-    """The first of the method's miners that mines, if there are several."""
-    miners = [module for module in method.modules() if isinstance(module, Miner)]
-    return next((miner for miner in miners if type(miner) is not Miner), miners[0])
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,167 @@
+"""Options of every method: one frozen dataclass each, and the table of methods by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from progcl.config.options import Entry, Options
+from progcl.errors import InputError, in_range
+
+
+class Ability(NamedTuple):
+    """Something a run may ask of its method: what is said of a method without it, and the way to do without."""
+
+    lack: str
+    remedy: str
+
+
+ABILITIES = {
+    "batches": Ability("needs the whole graph in a step", "--batch.size null"),
+    "inductive": Ability("embeds only the graph that it was trained on", "--data.inductive false"),
+    "processes": Ability("runs in one process", "start it without torchrun"),
+    "miner": Ability("has no negatives for a miner", "--miner.name none"),
+    "anchors": Ability("cannot contrast a part of the nodes", "--train.anchors null"),
+    "hop-table": Ability("passes messages in every step", "--encoder.name gcn"),
+}
+
+
+@dataclass(frozen=True)
+class MethodOptions(Options):
+    """What every method has.
+
+    Args:
+        name: a name that `progcl ls methods` lists, or your own as package.module:Class
+    """
+
+    supports: ClassVar[frozenset[str]] = frozenset()  # of ABILITIES
+
+    def require(self, ability: str) -> None:
+        """Raise `InputError` if the method does not support what a run asks for."""
+        if ability in self.supports:
+            return
+        able = [name for name, entry in METHODS.items() if ability in entry.options.supports]
+        lack, remedy = ABILITIES[ability]
+        raise InputError(f"method `{self.name}` {lack}", f"{remedy}, or a method that can: {', '.join(able)}")
+
+
+@dataclass(frozen=True)
+class ViewOptions(MethodOptions):
+    """Methods that contrast two augmented views of the graph.
+
+    Args:
+        drop_edges: share of edges dropped in view 1 and in view 2
+        drop_features: share of feature columns dropped in view 1 and in view 2
+    """
+
+    drop_edges: tuple[float, float] = (0.3, 0.4)
+    drop_features: tuple[float, float] = (0.1, 0.2)
+
+    def __post_init__(self) -> None:
+        for name in ("drop_edges", "drop_features"):
+            for rate in getattr(self, name):
+                in_range(name, rate, 0, 1, "a share: 0 keeps everything, 1 drops everything")
+
+
+@dataclass(frozen=True)
+class HopViewOptions(ViewOptions):
+    """Methods whose views can be rows of a hop table.
+
+    Args:
+        walk: with encoder hops: length of the random walk from a node to the node whose row is its view
+    """
+
+    walk: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        in_range("walk", self.walk, 0, hint="`progcl embed` uses 2 where features are few")
+
+
+@dataclass(frozen=True)
+class GraceOptions(HopViewOptions):
+    """GRACE, which has no options beside its views."""
+
+    name: str = "grace"
+    supports = frozenset(ABILITIES)
+
+
+@dataclass(frozen=True)
+class GcaOptions(ViewOptions):
+    """GCA.
+
+    Args:
+        centrality: what makes a node important
+    """
+
+    name: str = "gca"
+    centrality: Literal["degree", "pagerank", "eigenvector"] = "degree"
+    supports = frozenset({"inductive", "processes", "miner", "anchors"})
+
+
+@dataclass(frozen=True)
+class MeritOptions(ViewOptions):
+    """MERIT.
+
+    Args:
+        add_edges: random edges added to view 1, as a share of the graph's
+        teleport: α of the personalized PageRank whose largest entries are the edges of view 2
+        strongest: how many of them a node keeps
+        momentum: share of the target network that stays in a step
+        balance: β, weight of the contrast between views; the rest is between networks
+        mined: which negatives the miner treats: those between and within views, those of the target network, or both
+    """
+
+    name: str = "merit"
+    add_edges: float = 0.1
+    teleport: float = 0.05
+    strongest: int = 32
+    momentum: float = 0.8
+    balance: float = 0.5
+    mined: Literal["views", "networks", "both"] = "both"
+    supports = frozenset({"processes", "miner", "anchors"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        in_range("add_edges", self.add_edges, 0, 1, "a share of the graph's edges")
+        in_range("teleport", self.teleport, 0.001, 1, "MERIT uses 0.05")
+        in_range("strongest", self.strongest, 1)
+        in_range("momentum", self.momentum, 0, 1, "MERIT uses 0.8")
+        in_range("balance", self.balance, 0, 1, "MERIT uses 0.5 to 0.7")
+
+
+@dataclass(frozen=True)
+class BgrlOptions(HopViewOptions):
+    """BGRL.
+
+    Args:
+        momentum: share of the target network that stays in the first step; rises to 1 by a cosine schedule
+        warmup: share of the run in which the step size rises from 0, before it falls by a cosine schedule
+    """
+
+    name: str = "bgrl"
+    momentum: float = 0.99
+    warmup: float = 0.1
+    supports = frozenset({"batches", "inductive", "hop-table"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        in_range("momentum", self.momentum, 0, 1, "BGRL uses 0.99")
+        in_range("warmup", self.warmup, 0, 1, "BGRL uses 0.1")
+
+
+@dataclass(frozen=True)
+class DgiOptions(MethodOptions):
+    """Deep Graph Infomax, which has no options of its own."""
+
+    name: str = "dgi"
+    supports = frozenset({"inductive"})
+
+
+METHODS: dict[str, Entry[MethodOptions]] = {
+    "grace": Entry(GraceOptions, "progcl.methods.grace:Grace"),
+    "gca": Entry(GcaOptions, "progcl.methods.grace:Gca"),
+    "merit": Entry(MeritOptions, "progcl.methods.merit:Merit"),
+    "bgrl": Entry(BgrlOptions, "progcl.methods.bgrl:Bgrl"),
+    "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
+}
