@@ -1,9 +1,8 @@
-"""Choose the settings of the preset `digits` by ProGCL-weight's accuracy on a fifth of the nodes.
+"""Random search for the settings of the preset `digits`, by ProGCL-weight's accuracy on a fifth of the nodes.
 
-The preset's table is reported on the other four fifths, whose labels are not used here. The settings tried are drawn at
-random from the product of the lists below, all of them equally probable. Of those within a quarter point of the best,
-the narrowest encoder is taken. So that the choice serves the table, the classifiers learn from as many nodes as there:
-144 of this fifth's 359.
+The preset's table is reported on the other four fifths, whose labels are not used here. Candidates are drawn uniformly
+from the product of the lists below. Of those within a quarter point of the best, the narrowest encoder is chosen. The
+classifiers are trained on as many nodes as in the table: 144 of this fifth's 359.
 
     python benchmarks/digits_settings.py
 """
@@ -15,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ledger import add, entries
+from ledger import append_entry, read_ledger
 from tqdm import tqdm
 
 from progcl import fit, load_config
 from progcl.data.labels import labels_of
 from progcl.data.splits import Split, select_nodes
 from progcl.data.synthetic import digits
-from progcl.evaluation.probe import clean
+from progcl.evaluation.probe import probe_clean
 
 LEDGER = Path(__file__).parents[1] / "results" / "digits-settings.jsonl"
-TRIED = 48
-CLOSE = 0.25  # points of accuracy that do not tell settings apart on so few nodes
-LEARNED, VALIDATED, SPLITS = 144, 35, 20
+TRIALS = 48
+TOLERANCE = 0.25  # points of accuracy below which settings cannot be told apart on so few nodes
+TRAIN_NODES, VALIDATION_NODES, SPLITS = 144, 35, 20
 CHOICES: dict[str, list[Any]] = {
     "data.neighbors": [5, 10],
     "encoder.hidden": [64, 128, 256],
@@ -43,30 +42,30 @@ CHOICES: dict[str, list[Any]] = {
 
 
 def main() -> None:
-    """Run what is not in the ledger yet, then print the best settings first, and the chosen ones."""
+    """Run the candidates that are not in the ledger, then print the best ten and the chosen one."""
     draw = random.Random(0)
-    settings = [{name: draw.choice(values) for name, values in CHOICES.items()} for _ in range(TRIED)]
-    done = entries(LEDGER)
+    settings = [{name: draw.choice(values) for name, values in CHOICES.items()} for _ in range(TRIALS)]
+    done = read_ledger(LEDGER)
     for point in tqdm([point for point in settings if point not in [entry["settings"] for entry in done]]):
-        done.append(tried(point))
-        add(LEDGER, done[-1])
+        done.append(evaluate(point))
+        append_entry(LEDGER, done[-1])
     done.sort(key=lambda entry: -entry["mean"])
     for entry in done[:10]:
         print(entry)
-    close = [entry for entry in done if entry["mean"] > done[0]["mean"] - CLOSE]
+    close = [entry for entry in done if entry["mean"] > done[0]["mean"] - TOLERANCE]
     print("chosen:", min(close, key=lambda entry: entry["settings"]["encoder.hidden"]))
 
 
-def tried(point: dict[str, Any]) -> dict[str, Any]:
-    """A run with these settings, and what classifiers on the tuning nodes make of it."""
+def evaluate(point: dict[str, Any]) -> dict[str, Any]:
+    """Train with these settings, and probe on the tuning nodes."""
     fixed = {"probe.protocol": "none", "probe.compare": False, "encoder.projection": point["encoder.hidden"]}
     result = fit(load_config("digits", {**point, **fixed}))
     labels = labels_of(digits())
     nodes = select_nodes(len(labels), "tuning")
     orders = [np.random.default_rng([0, index]).permutation(nodes) for index in range(SPLITS)]
-    ends = LEARNED, LEARNED + VALIDATED
+    ends = TRAIN_NODES, TRAIN_NODES + VALIDATION_NODES
     splits = [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]
-    mean = 100 * float(np.mean(clean(result.embeddings, labels, splits)))
+    mean = 100 * float(np.mean(probe_clean(result.embeddings, labels, splits)))
     mined = result.mixture is not None and not result.mixture["degenerate"]
     return {"settings": point, "mean": round(mean, 3), "mined": mined}
 

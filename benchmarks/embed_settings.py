@@ -1,9 +1,9 @@
-"""Choose the settings of `progcl embed` by ProGCL-weight's accuracy on a fifth of the nodes of four graphs at once.
+"""Grid search for the settings of `progcl embed`, by ProGCL-weight's accuracy on a fifth of the nodes of four graphs.
 
-The table of `benchmarks/embed_table.py` is made on the other four fifths, whose labels are not used here. The settings
-tried are the product of the lists below, and those for few features (narrow_settings.py); of those that find a mixture
-and are above the untrained encoder on every graph, the best mean over the graphs is taken. So that the choice serves
-the table, the classifiers learn from as many nodes as there.
+The table of `benchmarks/embed_table.py` is reported on the other four fifths, whose labels are not used here.
+Candidates are the product of the lists below, and the settings for few features (narrow_settings.py). Of those that fit
+a mixture and beat the untrained encoder on every graph, the best mean over the graphs is chosen. The classifiers are
+trained on as many nodes as in the table.
 
     python benchmarks/embed_settings.py
 """
@@ -15,21 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ledger import add, entries
+from ledger import append_entry, read_ledger
 from torch_geometric.data import Data
 from tqdm import tqdm
 
 from progcl import load_config
-from progcl.data.datasets import load_dataset, own_graph, roots
+from progcl.data.datasets import load_dataset, roots
 from progcl.data.labels import labels_of
-from progcl.data.prepare import normalized
 from progcl.data.splits import Split, select_nodes
-from progcl.embed import NARROW, STEPS, by_size
-from progcl.evaluation.probe import clean
-from progcl.training.trainer import Trainer, mixture_facts
+from progcl.embed import NARROW, STEPS, settings_by_size, start_epoch
+from progcl.evaluation.probe import probe_clean
+from progcl.training.trainer import Trainer
 
 LEDGER = Path(__file__).parents[1] / "results" / "embed-settings.jsonl"
-LEARNED, VALIDATED, SPLITS = 0.4, 0.1, 20  # shares of the fifth
+TRAIN_SHARE, VALIDATION_SHARE, SPLITS = 0.4, 0.1, 20  # shares of the fifth
 CHOICES: dict[str, list[Any]] = {
     "steps": [50, 100, 200],
     "loss.tau": [0.4, 1.0],
@@ -37,58 +36,61 @@ CHOICES: dict[str, list[Any]] = {
 }
 
 
-def graphs() -> dict[str, Data]:
-    """The four graphs; Cora is read from a file, for PyG's reader wants the original ones."""
+def load_graphs() -> dict[str, Data]:
+    """The four graphs; Cora is read from an .npz file, because PyG's reader needs the original raw files."""
     cora = next(place / "cora" / "cora.npz" for place in roots() if (place / "cora" / "cora.npz").exists())
     return {
-        "cora": normalized(own_graph(str(cora))),
+        "cora": load_dataset("file", graph=str(cora)),
         **{name: load_dataset(name) for name in ("photo", "facebook", "digits")},
     }
 
 
 def main() -> None:
-    """Run what is not in the ledger yet, then print those to choose from, the best first."""
+    """Run the candidates that are not in the ledger, then print the eligible ones, the best first."""
     untrained: dict[str, Any] = {"steps": 0}
     settings = [dict(zip(CHOICES, values, strict=True)) for values in product(*CHOICES.values())]
     settings.append({"steps": STEPS, **NARROW})
-    data = graphs()
+    data = load_graphs()
     for point in tqdm([untrained, *settings]):
-        if point not in [entry["settings"] for entry in entries(LEDGER)]:
-            runs = {name: score(point, graph) for name, graph in data.items()}
+        if point not in [entry["settings"] for entry in read_ledger(LEDGER)]:
+            runs = {name: evaluate(point, graph) for name, graph in data.items()}
             scores = {name: accuracy for name, (accuracy, _) in runs.items()}
-            mined = all(found for _, found in runs.values())
+            mined = all(has_mixture for _, has_mixture in runs.values())
             mean = round(float(np.mean(list(scores.values()))), 3)
-            add(LEDGER, {"settings": point, "mean": mean, "scores": scores, "mined": mined})
-    done = entries(LEDGER)
-    (least,) = (entry["scores"] for entry in done if entry["settings"] == untrained)
-    above = [entry for entry in done if entry["mined"] and all(entry["scores"][name] > least[name] for name in least)]
-    print(f"{len(above)} of {len(done) - 1} find a mixture and are above the untrained encoder on every graph")
-    for entry in sorted(above, key=lambda entry: -entry["mean"]):
+            append_entry(LEDGER, {"settings": point, "mean": mean, "scores": scores, "mined": mined})
+    done = read_ledger(LEDGER)
+    (baseline,) = (entry["scores"] for entry in done if entry["settings"] == untrained)
+    eligible = [
+        entry for entry in done if entry["mined"] and all(entry["scores"][name] > baseline[name] for name in baseline)
+    ]
+    print(f"{len(eligible)} of {len(done) - 1} fit a mixture and beat the untrained encoder on every graph")
+    for entry in sorted(eligible, key=lambda entry: -entry["mean"]):
         print(entry)
 
 
-def score(point: dict[str, Any], data: Data) -> tuple[float, bool]:
-    """What classifiers on the tuning nodes make of a run with these settings, and whether it found a mixture."""
-    training = trained(point, data)
-    mean = 100 * float(np.mean(clean(training.embed(), labels_of(data), tuning_splits(data))))
-    mixture = mixture_facts(training.miner)
+def evaluate(point: dict[str, Any], data: Data) -> tuple[float, bool]:
+    """Accuracy on the tuning nodes after training with these settings, and whether a mixture was fitted."""
+    training = train(point, data)
+    mean = 100 * float(np.mean(probe_clean(training.embed(), labels_of(data), make_tuning_splits(data))))
+    mixture = training.method.facts().get("mixture")
     return round(mean, 3), mixture is not None and not mixture["degenerate"]
 
 
-def trained(point: dict[str, Any], data: Data) -> Trainer:
-    """A run with these settings."""
-    size = by_size(int(data.num_nodes), point["steps"])
-    plain = {name: value for name, value in point.items() if name != "steps"}
-    training = Trainer(load_config("embed", {**size, **plain, "probe.protocol": "none"}), data)
+def train(point: dict[str, Any], data: Data) -> Trainer:
+    """Train with these settings."""
+    size = settings_by_size(int(data.num_nodes), point["steps"])
+    size["miner.start_epoch"] = start_epoch(size["train.epochs"])
+    changes = {name: value for name, value in point.items() if name != "steps"}
+    training = Trainer(load_config("embed", {**size, **changes, "probe.protocol": "none"}), data)
     if point["steps"]:
         list(training.run(training.config.train.epochs))
     return training
 
 
-def tuning_splits(data: Data) -> list[Split]:
-    """Of the nodes that settings are chosen on."""
+def make_tuning_splits(data: Data) -> list[Split]:
+    """Random splits of the nodes that settings are chosen on."""
     nodes = select_nodes(int(data.num_nodes), "tuning")
-    ends = int(LEARNED * len(nodes)), int((LEARNED + VALIDATED) * len(nodes))
+    ends = int(TRAIN_SHARE * len(nodes)), int((TRAIN_SHARE + VALIDATION_SHARE) * len(nodes))
     orders = [np.random.default_rng([0, index]).permutation(nodes) for index in range(SPLITS)]
     return [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]
 

@@ -1,11 +1,11 @@
-"""Every miner on every base method, Amazon-Photo, one seed: what a way to treat negatives gives and costs.
+"""Accuracy and time of every miner on every base method, on Amazon-Photo with one seed.
 
     python benchmarks/negatives.py [METHOD ...]     run what is missing
     python benchmarks/negatives.py --time           time epochs of each, by turns, on an idle machine
     python benchmarks/negatives.py --table          print the table
 
-One line of JSON for each run in results/negatives.jsonl: settings, seed, score of every split, seconds, memory. A run
-that is there already is not repeated. Times of runs beside others mean little: the table's are those of `--time`, in
+Each run is a line of JSON in results/negatives.jsonl: settings, seed, score of every split, seconds, memory. Runs in
+the ledger are not repeated. Their seconds depend on what else the machine does: the table has those of `--time`, in
 results/negatives-seconds.json.
 """
 
@@ -18,13 +18,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ledger import entries, run_each
+from ledger import read_ledger, run_missing
 from tqdm import tqdm
 
 from progcl import fit
 from progcl.config.load import load_config, to_dict
+from progcl.config.methods import METHODS
+from progcl.config.schema import Config
 from progcl.data.datasets import load_dataset
-from progcl.methods import METHODS
 from progcl.miners import MINERS
 from progcl.training.trainer import Trainer
 
@@ -33,6 +34,7 @@ SECONDS = LEDGER.with_name("negatives-seconds.json")
 SHORT = {"train.epochs": 500, "miner.start_epoch": 80, "probe.protocol": "clean"}
 SMALL = {"train.anchors": 2048, "miner.hardest": 250, "miner.synthetic": 250}
 ROUNDS = 5
+MINED = [name for name, entry in METHODS.items() if "miner" in entry.options.supports]
 
 
 def main() -> None:
@@ -42,32 +44,37 @@ def main() -> None:
         print(json.dumps(run(*arguments[1:])))
         return
     if arguments[:1] == ["--time"]:
-        SECONDS.write_text(json.dumps(timed(), indent=2) + "\n")
+        SECONDS.write_text(json.dumps(time_epochs(), indent=2) + "\n")
     elif arguments[:1] != ["--table"]:
-        done = {(entry["config"]["method"]["name"], entry["config"]["miner"]["name"]) for entry in entries(LEDGER)}
-        wanted = [(method, miner) for method in arguments or METHODS for miner in MINERS]
-        run_each(__file__, (pair for pair in wanted if pair not in done), LEDGER)
-    print(table(entries(LEDGER)))
+        done = {(entry["config"]["method"]["name"], entry["config"]["miner"]["name"]) for entry in read_ledger(LEDGER)}
+        wanted = [(method, miner) for method in arguments or MINED for miner in MINERS]
+        run_missing(__file__, (pair for pair in wanted if pair not in done), LEDGER)
+    print(format_rows(read_ledger(LEDGER)))
 
 
-def timed() -> dict[str, float]:
-    """Median seconds of an epoch after E, every pair of method and miner taking turns."""
+def time_epochs() -> dict[str, float]:
+    """Median seconds of an epoch after E, all pairs of method and miner by turns."""
     data = load_dataset("photo")
     runs = {}
-    for method in METHODS:
+    for method in MINED:
         for miner in MINERS:
-            changes = {**SMALL, "method.name": method, "miner.name": miner, "miner.start_epoch": 2}
-            runs[f"{method}, {miner}"] = Trainer(load_config("photo", changes), data).run(ROUNDS + 2)
+            config = make_config(method, miner, {**SMALL, "miner.start_epoch": 2})
+            runs[f"{method}, {miner}"] = Trainer(config, data).run(ROUNDS + 2)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in tqdm(range(ROUNDS + 2), unit="round"):
         for name, epochs in runs.items():
             seconds[name].append(next(epochs).seconds)
-    return {name: statistics.median(taken[2:]) for name, taken in seconds.items()}
+    return {name: statistics.median(times[2:]) for name, times in seconds.items()}
+
+
+def make_config(method: str, miner: str, changes: dict[str, Any]) -> Config:
+    """The preset `photo` with a method, a miner and those of the changes that the miner has an option for."""
+    return load_config("photo", {**changes, "method.name": method, "miner.name": miner}, strict=False)
 
 
 def run(method: str, miner: str) -> dict[str, Any]:
-    """One run of the preset `photo`, cut to 500 epochs and 2,048 anchors; E is at the same part of the run."""
-    config = load_config("photo", {**SHORT, **SMALL, "method.name": method, "miner.name": miner})
+    """One run of the preset `photo`, cut to 500 epochs and 2,048 anchors; E scales with them."""
+    config = make_config(method, miner, {**SHORT, **SMALL})
     seconds: list[float] = []
     result = fit(config, on_epoch=lambda record: seconds.append(record.seconds), progress=True)
     assert result.score is not None
@@ -84,19 +91,19 @@ def run(method: str, miner: str) -> dict[str, Any]:
     }
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Accuracy and seconds per epoch, a row a miner, a pair of columns a method."""
+def format_rows(rows: list[dict[str, Any]]) -> str:
+    """Markdown table of accuracy and seconds per epoch: a row per miner, two columns per method."""
     seconds = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
-    found = {(row["config"]["method"]["name"], row["config"]["miner"]["name"]): row for row in rows}
-    head = "| miner | " + " | ".join(f"{name} | s/epoch" for name in METHODS) + " |"
-    lines = [head, "|---" * (2 * len(METHODS) + 1) + "|"]
+    row_of = {(row["config"]["method"]["name"], row["config"]["miner"]["name"]): row for row in rows}
+    head = "| miner | " + " | ".join(f"{name} | s/epoch" for name in MINED) + " |"
+    lines = [head, "|---" * (2 * len(MINED) + 1) + "|"]
     for miner in MINERS:
-        cells = [_cell(found.get((method, miner)), seconds.get(f"{method}, {miner}")) for method in METHODS]
+        cells = [_format_cell(row_of.get((method, miner)), seconds.get(f"{method}, {miner}")) for method in MINED]
         lines.append(f"| `{miner}` | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(row: dict[str, Any] | None, seconds: float | None) -> str:
+def _format_cell(row: dict[str, Any] | None, seconds: float | None) -> str:
     accuracy = f"{row['mean']:.2f} ± {row['std']:.2f}" if row else ""
     return f"{accuracy} | {f'{seconds:.2f}' if seconds else ''}"
 

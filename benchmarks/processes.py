@@ -1,8 +1,8 @@
-"""The exact loss of a whole graph in two processes against one, a thread each, by turns in one run.
+"""The exact loss of a whole graph in two processes against one, with one thread each, by turns in one run.
 
     torchrun --nproc-per-node 2 benchmarks/processes.py [NODES]
 
-34,493 nodes of 128 dimensions, Coauthor-Physics's number, if not told otherwise. Takes some minutes, and writes
+By default 34,493 nodes, as Coauthor-Physics has, of 128 dimensions. Takes some minutes, and writes
 results/bench/processes.json.
 """
 
@@ -18,18 +18,18 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from progcl import InfoNCE, ProGCLWeight
-from progcl.bench.measure import table, write
+from progcl.bench.measure import align_columns, write_result
 from progcl.distributed import connect
 from progcl.losses.tiles import Shard
 from progcl.miners.base import Miner
 from progcl.testing import toy_views
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results" / "bench"
 REPEATS, WIDTH = 2, 128
 
 
 def main() -> None:
-    """In every round, the first process works alone while the other waits, then both share the work."""
+    """In each round, the first process computes alone while the other waits, then both compute a shard each."""
     torch.set_num_threads(1)
     workers = connect()
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 34_493
@@ -42,23 +42,27 @@ def main() -> None:
             criterion.miner.prepare(*(torch.nn.functional.normalize(view.detach(), dim=1) for view in views))
             seconds: dict[int, list[float]] = {1: [], workers.size: []}
             for _ in range(REPEATS):
-                for size, taken in seconds.items():
-                    together = size > 1
-                    criterion.split = Shard(workers.part, workers.sum) if together else Shard()
+                for size, times in seconds.items():
+                    sharded = size > 1
+                    criterion.shard = Shard(workers.shard, workers.sum) if sharded else Shard()
                     dist.barrier()
                     start = time.perf_counter()
-                    if together or workers.is_main:
+                    if sharded or workers.is_main:
                         torch.autograd.grad(criterion(*views), views)
                     dist.barrier()
-                    taken.append(time.perf_counter() - start)
+                    times.append(time.perf_counter() - start)
                 progress.update()
-            alone, shared = (statistics.median(taken) for taken in seconds.values())
+            alone, shared = (statistics.median(times) for times in seconds.values())
             results[name] = {"s alone": alone, "s shared": shared, "times as fast": alone / shared}
     if workers.is_main:
         settings = {"nodes": nodes, "width": WIDTH, "processes": workers.size, "threads each": 1, "repeats": REPEATS}
-        write(RESULTS, "processes", settings, results)
+        write_result(RESULTS, "processes", settings, results)
         head = [f"{nodes} nodes, {workers.size} processes", *next(iter(results.values()))]
-        print(table(head, [[name, *(f"{value:.2f}" for value in facts.values())] for name, facts in results.items()]))
+        print(
+            align_columns(
+                head, [[name, *(f"{value:.2f}" for value in facts.values())] for name, facts in results.items()]
+            )
+        )
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""The picture of docs/negatives.md: the weight that each miner gives, from a run that has passed epoch E.
+"""The figure of docs/negatives.md: the weight that each miner gives to negatives, from a run that has passed epoch E.
 
 progcl train photo --train.epochs 400 --out runs/photo
 python benchmarks/weights.py runs/photo docs/images/weights.svg
@@ -7,33 +7,33 @@ python benchmarks/weights.py runs/photo docs/images/weights.svg
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from progcl import InfoNCE, load_config
+from progcl.config import to_dict
 from progcl.data.datasets import load_data
-from progcl.miners import MINERS
-from progcl.report.figures import draw_weights
+from progcl.miners import MINERS, make_miner
+from progcl.report.plots import draw_weights
 from progcl.training.checkpoint import load as load_checkpoint
-from progcl.training.trainer import make_miner
 
 
 def main() -> None:
-    """Give every miner the views of epoch E, and draw what it makes of them."""
+    """Prepare each miner with the views of epoch E, and plot its weights."""
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     run, path = (Path(argument) for argument in sys.argv[1:])
     config = load_config(str(run / "config.yaml"))
     tensors, _ = load_checkpoint(run / "checkpoint.safetensors")
-    if not len(tensors.get("method.criterion.miner.snapshot", ())):
-        sys.exit(f"{run} is no run with ProGCL that has passed epoch E")
-    views = tuple(tensors["method.criterion.miner.snapshot"])
+    if not len(tensors.get("method.criterion.miner.whole_graph.vectors", ())):
+        sys.exit(f"{run} is not a run with ProGCL that has passed epoch E")
+    views = tuple(tensors["method.criterion.miner.whole_graph.vectors"])
     losses = {}
     for name in MINERS:
         if name != "none":
-            miner = make_miner(replace(config, miner=replace(config.miner, name=name)))
+            options = load_config(str(run / "config.yaml"), {"miner.name": name}).miner
+            miner = make_miner(options)
             losses[name] = InfoNCE(config.loss.tau, miner)
-            losses[name].set_epoch(config.miner.start_epoch)
+            losses[name].set_epoch(to_dict(config)["miner"]["start_epoch"])
             miner.prepare(*views)
     data = load_data(config.data)
     draw_weights(losses, (views[0], views[1]), data, path)

@@ -1,1 +1,1 @@
-"""Measurements that `progcl bench` repeats: speed-ups are ratios of sides that ran by turns, in one run."""
+"""Benchmarks of `progcl bench`: speed-ups are ratios of sides that are timed by turns, in one run."""

@@ -1,4 +1,4 @@
-"""Times by turns, memory in fresh processes, and what a result has to say about where it was measured."""
+"""Timing by turns, peak memory, result files that name the machine, and text tables."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tqdm import tqdm
 from progcl.training.checkpoint import write_text
 
 
-def by_turns(sides: Mapping[str, Callable[[], object]], repeats: int, progress: tqdm[Any]) -> dict[str, float]:
-    """Median seconds of each side: all run once to warm up, then `repeats` rounds of one run each."""
+def time_by_turns(sides: Mapping[str, Callable[[], object]], repeats: int, progress: tqdm[Any]) -> dict[str, float]:
+    """Median seconds of each side: one warm-up round, then `repeats` rounds in which each side runs once."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats + 1):
         for name, run in sides.items():
@@ -29,28 +29,29 @@ def by_turns(sides: Mapping[str, Callable[[], object]], repeats: int, progress: 
             run()
             seconds[name].append(time.perf_counter() - start)
             progress.update()
-    return {name: statistics.median(taken[1:]) for name, taken in seconds.items()}
+    return {name: statistics.median(times[1:]) for name, times in seconds.items()}
 
 
-def peak_above(run: Callable[[], object]) -> float | None:
-    """Megabytes that the process grew by at its peak, over what it held before `run`; None where only Linux tells."""
+def measure_peak(run: Callable[[], object]) -> float | None:
+    """Peak of resident memory during `run`, in MB above the memory before it; None on other systems than Linux."""
     if sys.platform != "linux":
         return None
-    held = _resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before = _read_status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     run()
-    return round(_resident("VmHWM") - held, 1)
+    return round(_read_status("VmHWM") - before, 1)
 
 
-def _resident(key: str) -> float:
+def _read_status(key: str) -> float:
+    """A field of /proc/self/status, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key))
 
 
-def write(folder: Path, name: str, settings: Mapping[str, Any], results: Any) -> Path:
-    """Keep a result with its settings and the machine's description, as JSON."""
+def write_result(folder: Path, name: str, settings: Mapping[str, Any], results: Any) -> Path:
+    """Write a result with its settings and a description of the machine to `name`.json."""
     machine = {
-        "processor": _processor(),
+        "processor": _read_processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "system": platform.system(),
@@ -62,8 +63,8 @@ def write(folder: Path, name: str, settings: Mapping[str, Any], results: Any) ->
     return folder / f"{name}.json"
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Aligned columns, the first to the left, numbers to the right."""
+def align_columns(head: list[str], rows: list[list[str]]) -> str:
+    """A text table: the first column is left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     return "\n".join(
         "  ".join(cell.ljust(width) if not column else cell.rjust(width) for column, (cell, width) in enumerate(pairs))
@@ -71,8 +72,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     )
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,4 +1,4 @@
-"""The probe against scikit-learn as it comes: the same classifiers, each fitted from scratch."""
+"""Times the probe against scikit-learn alone: the same classifiers, each fitted from scratch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from progcl.bench.measure import by_turns, table, write
+from progcl.bench.measure import align_columns, time_by_turns, write_result
 from progcl.data.datasets import load_dataset
 from progcl.data.labels import labels_of
 from progcl.data.splits import make_splits
-from progcl.evaluation.probe import STRENGTHS, clean
+from progcl.evaluation.probe import C_GRID, probe_clean
 from progcl.progress import bar
 
 
@@ -23,9 +23,9 @@ class ProbeBench:
 
     Args:
         data: the data set whose raw features are probed
-        splits: random splits
-        repeats: rounds; the median counts
-        data_root: where published data is
+        splits: number of random splits
+        repeats: timed rounds; the median is reported
+        data_root: folder of published data sets
     """
 
     data: str = "digits"
@@ -40,23 +40,23 @@ class ProbeBench:
         accuracies: dict[str, list[float]] = {}
 
         def ours() -> None:
-            accuracies["progcl"] = clean(data.x, labels, splits)
+            accuracies["progcl"] = probe_clean(data.x, labels, splits)
 
         def plain() -> None:
             x, accuracies["scikit-learn"] = normalize(data.x.double().numpy()), []
             for split in splits:
                 models = [
                     LogisticRegression(C=strength, max_iter=5000, tol=1e-5).fit(x[split.train], labels[split.train])
-                    for strength in STRENGTHS
+                    for strength in C_GRID
                 ]
                 best = max(models, key=lambda model: float(model.score(x[split.validation], labels[split.validation])))
                 accuracies["scikit-learn"].append(float(best.score(x[split.test], labels[split.test])))
 
         with bar(True, total=2 * (self.repeats + 1), desc="bench probe", unit="run") as progress:
-            seconds = by_turns({"progcl": ours, "scikit-learn": plain}, self.repeats, progress)
+            seconds = time_by_turns({"progcl": ours, "scikit-learn": plain}, self.repeats, progress)
         means = {name: float(100 * np.mean(values)) for name, values in accuracies.items()}
         speedup = seconds["scikit-learn"] / seconds["progcl"]
-        path = write(out, "probe", vars(self), {"seconds": seconds, "speed-up": speedup, "accuracy": means})
-        rows = [[name, f"{taken:.2f} s", f"{means[name]:.2f}"] for name, taken in seconds.items()]
+        path = write_result(out, "probe", vars(self), {"seconds": seconds, "speed-up": speedup, "accuracy": means})
+        rows = [[name, f"{median:.2f} s", f"{means[name]:.2f}"] for name, median in seconds.items()]
         head = [f"clean on {self.data}, {self.splits} splits", "seconds", "accuracy"]
-        return f"{table(head, rows)}\nspeed-up: {speedup:.1f}x\n\nwritten: {path}"
+        return f"{align_columns(head, rows)}\nspeed-up: {speedup:.1f}x\n\nwritten: {path}"

@@ -1,4 +1,4 @@
-"""Neighbor sampling on a random graph of Reddit's size, on one thread."""
+"""Times neighbor sampling on a random graph of Reddit's size, on one thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from progcl.bench.measure import by_turns, table, write
+from progcl.bench.measure import align_columns, time_by_turns, write_result
 from progcl.graph.sampler import NeighborSampler
 from progcl.progress import bar
 
@@ -18,11 +18,11 @@ class SamplerBench:
     """What to measure.
 
     Args:
-        nodes: of the graph
-        edges: undirected; each counts in both directions
-        batch: seeds of a batch
-        batches: drawn in a round
-        repeats: rounds; the median counts
+        nodes: number of nodes
+        edges: number of undirected edges
+        batch: seed nodes per batch
+        batches: batches per round
+        repeats: timed rounds; the median is reported
     """
 
     nodes: int = 232_965
@@ -50,13 +50,13 @@ class SamplerBench:
         torch.set_num_threads(1)
         sides = {name: partial(draw, sampler) for name, sampler in samplers.items()}
         with bar(True, total=2 * (self.repeats + 1), desc="bench sampler", unit="run") as progress:
-            seconds = by_turns(sides, self.repeats, progress)
+            seconds = time_by_turns(sides, self.repeats, progress)
         torch.set_num_threads(threads)
         number = -(-len(seeds) // self.batch)
-        speeds = {name: number / taken for name, taken in seconds.items()}
+        speeds = {name: number / median for name, median in seconds.items()}
         fanouts = next(iter(samplers.values())).fanouts
         settings = {**vars(self), "fanouts": fanouts, "sampling threads": 1}
-        path = write(out, "sampler", settings, {"batches per second": speeds})
+        path = write_result(out, "sampler", settings, {"batches per second": speeds})
         shape = f"{self.nodes} nodes, {2 * self.edges} edges, {'-'.join(map(str, fanouts))}, {self.batch} seeds"
         rows = [[name, f"{speed:.1f}"] for name, speed in speeds.items()]
-        return f"{table([shape, 'batches/s'], rows)}\n\nwritten: {path}"
+        return f"{align_columns([shape, 'batches/s'], rows)}\n\nwritten: {path}"

@@ -1,7 +1,7 @@
 """Linear evaluation of frozen embeddings under named protocols. Nothing is chosen on test labels.
 
 ========  ======  ========  ==========================================  ===========================
-protocol  labels  features  classifier                                  choice on
+protocol  labels  features  classifier                                  model selection
 ========  ======  ========  ==========================================  ===========================
 clean     10 %    row-ℓ2    ℓ2 logistic regression                      C, on 10 % more
 gca       10 %    raw       linear layer, Adam 0.01, 3000 steps, no ℓ2  step, on 10 % more
@@ -10,6 +10,10 @@ bgrl      20 %    row-ℓ2    ℓ2 logistic regression                      C, b
 
 All test on the other 80 %, over random splits or the data's public ones (WikiCS). Settings that were chosen with labels
 are chosen on a fifth of the nodes (`nodes="tuning"`) and reported on the `rest`.
+
+`gca` follows the evaluation of Zhu et al., Graph Contrastive Learning with Adaptive Augmentation (2021), without its
+choice of the step on test labels; `bgrl` that of Thakoor et al., Large-Scale Representation Learning on Graphs via
+Bootstrapping (2022).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -27,10 +32,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
 from torch_geometric.data import Data
 
-from progcl.data.labels import labels_of, require_labels
-from progcl.data.splits import Labels, Split, make_splits
+from progcl.data.labels import Labels, labels_of, require_labels
+from progcl.data.splits import Split, make_splits
 from progcl.errors import InputError
 from progcl.evaluation.scores import Score
 from progcl.progress import bar
@@ -38,9 +44,9 @@ from progcl.registry import pick
 
 Array = NDArray[np.float64]
 
-
-SPARSE = 0.1  # share of entries below which a sparse product is the faster one
-STRENGTHS = 10.0 ** np.arange(-1, 4.5, 0.5)  # C of the logistic regressions
+SPARSE_DENSITY = 0.1  # share of nonzero entries below which sparse products are faster
+C_GRID = 10.0 ** np.arange(-1, 4.5, 0.5)  # of the logistic regressions, from strong to weak regularization
+GCA_STEPS, GCA_EVAL_EVERY = 3000, 20
 
 
 def linear_probe(
@@ -53,112 +59,111 @@ def linear_probe(
     progress: bool = False,
     seconds: float = math.inf,
 ) -> Score:
-    """Score embeddings [N, d] by how well a linear classifier reads the labels off them.
+    """Score embeddings by the test accuracy of a linear classifier.
 
-    After so many `seconds` no further split is begun.
+    Args:
+        embeddings: [N, d]
+        data: the graph, with labels
+        protocol: `clean`, `gca` or `bgrl`
+        splits: number of random splits; data with public splits has its own
+        seed: of the random splits
+        nodes: `all`, `tuning` (a fifth, to choose settings on), `rest` (to report on) or `heldout` (one fixed split)
+        progress: show a progress bar on stderr
+        seconds: time limit, after which no further split is started; the first one always runs
+
+    Raises:
+        InputError: no labels, not one finite row per node, or a split with too few labels to fit a classifier
     """
-    evaluate = pick(PROTOCOLS, protocol, "protocol")
+    probe = pick(PROTOCOLS, protocol, "protocol")
     require_labels(data)
     if len(embeddings) != data.num_nodes:
         raise InputError(f"{len(embeddings)} embeddings do not belong to a graph of {data.num_nodes} nodes")
     if not embeddings.isfinite().all():
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
-    labels = labels_of(data)
-    made = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)
-    made = _within(made, seconds)
+    remaining = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)
     try:
-        return Score(protocol, tuple(100 * right for right in evaluate(embeddings.cpu(), labels, made)))
-    except ValueError as error:  # scikit-learn's word on too few nodes or classes
+        accuracies = probe(embeddings.cpu(), labels_of(data), _limit_time(remaining, seconds))
+    except ValueError as error:  # scikit-learn's message on too few nodes or classes
         hint = "a small graph? set --probe.protocol none"
         raise InputError(f"the labels of a split are too few to fit a classifier: {error}", hint) from None
+    return Score(protocol, tuple(100 * accuracy for accuracy in accuracies))
 
 
-def _within(splits: Iterable[Split], seconds: float) -> Iterator[Split]:
-    """The first split, and others while the time lasts."""
-    end = time.monotonic() + seconds
-    for number, split in enumerate(splits):
-        if number and time.monotonic() >= end:
+def _limit_time(splits: Iterable[Split], seconds: float) -> Iterator[Split]:
+    """Yield the first split, and further ones until the time limit."""
+    deadline = time.monotonic() + seconds
+    for index, split in enumerate(splits):
+        if index and time.monotonic() >= deadline:
             return
         yield split
 
 
-def clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:
-    """ℓ2 logistic regression on unit rows; C chosen on the validation nodes."""
-    x = _unit_rows(embeddings)
-    scores = []
+def probe_clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:
+    """Test accuracies of ℓ2 logistic regression on unit rows; C is chosen on the validation nodes."""
+    x = _normalize_rows(embeddings)
+    accuracies = []
     for split in splits:
-        models = _path(x[split.train], labels[split.train])
+        models = _fit_path(x[split.train], labels[split.train])
         best = max(models, key=lambda model: float(model.score(x[split.validation], labels[split.validation])))
-        scores.append(float(best.score(x[split.test], labels[split.test])))
-    return scores
+        accuracies.append(float(best.score(x[split.test], labels[split.test])))
+    return accuracies
 
 
-def bgrl(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:
-    """ℓ2 logistic regression on unit rows; C by cross-validation in training and validation nodes, then refitted."""
-    x = _unit_rows(embeddings)
-    scores = []
+def probe_bgrl(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:
+    """Test accuracies of ℓ2 logistic regression on unit rows; C by cross-validation in train + validation, refitted."""
+    x = _normalize_rows(embeddings)
+    accuracies = []
     for split in splits:
-        known = np.concatenate([split.train, split.validation])
-        right = np.zeros(len(STRENGTHS))
-        for inner, outer in KFold(5, shuffle=True, random_state=0).split(known):
-            models = _path(x[known[inner]], labels[known[inner]])
-            right += [model.score(x[known[outer]], labels[known[outer]]) for model in models]
-        best = _path(x[known], labels[known], STRENGTHS[: int(right.argmax()) + 1])[-1]
-        scores.append(float(best.score(x[split.test], labels[split.test])))
-    return scores
+        labeled = np.concatenate([split.train, split.validation])
+        fold_scores = np.zeros(len(C_GRID))
+        for inner, outer in KFold(5, shuffle=True, random_state=0).split(labeled):
+            models = _fit_path(x[labeled[inner]], labels[labeled[inner]])
+            fold_scores += [model.score(x[labeled[outer]], labels[labeled[outer]]) for model in models]
+        best = _fit_path(x[labeled], labels[labeled], C_GRID[: int(fold_scores.argmax()) + 1])[-1]
+        accuracies.append(float(best.score(x[split.test], labels[split.test])))
+    return accuracies
 
 
-def gca(embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps: int = 3000) -> list[float]:
-    """One linear layer on the embeddings as they are; the step is chosen on the validation nodes, every 20 steps."""
+def probe_gca(embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps: int = GCA_STEPS) -> list[float]:
+    """Test accuracies of a linear layer on raw rows, at the step with the best validation accuracy."""
     x, y = embeddings.float(), torch.from_numpy(labels)
-    scores = []
+    accuracies = []
     for split in splits:
-        train, validation, test = (torch.from_numpy(part) for part in (split.train, split.validation, split.test))
-        weight, bias = (
-            torch.empty(int(y.max()) + 1, x.size(1)),
-            torch.zeros(int(y.max()) + 1, requires_grad=True),
-        )
+        train, validation, test = map(torch.from_numpy, (split.train, split.validation, split.test))
+        classes = int(y.max()) + 1
+        weight, bias = torch.empty(classes, x.size(1)), torch.zeros(classes, requires_grad=True)
         torch.nn.init.xavier_uniform_(weight, generator=torch.Generator().manual_seed(0)).requires_grad_()
         optimizer = torch.optim.Adam([weight, bias], lr=0.01)
-        x_train, y_train, best = x[train], y[train], (-1.0, 0.0)
+        x_train, y_train = x[train], y[train]
+        best_validation, best_test = -1.0, 0.0
         for step in range(1, steps + 1):
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(x_train @ weight.T + bias, y_train).backward()
+            cross_entropy(x_train @ weight.T + bias, y_train).backward()
             optimizer.step()
-            if step % 20 == 0:
+            if step % GCA_EVAL_EVERY == 0:
                 with torch.no_grad():
-                    right = (x @ weight.T + bias).argmax(dim=1) == y
-                seen = float(right[validation].float().mean())
-                if seen > best[0]:
-                    best = (seen, float(right[test].float().mean()))
-        scores.append(best[1])
-    return scores
+                    correct = ((x @ weight.T + bias).argmax(dim=1) == y).float()
+                if float(correct[validation].mean()) > best_validation:
+                    best_validation, best_test = float(correct[validation].mean()), float(correct[test].mean())
+        accuracies.append(best_test)
+    return accuracies
 
 
 PROTOCOLS: dict[str, Callable[[Tensor, Labels, Iterable[Split]], list[float]]] = {
-    "clean": clean,
-    "gca": gca,
-    "bgrl": bgrl,
+    "clean": probe_clean,
+    "gca": probe_gca,
+    "bgrl": probe_bgrl,
 }
 
 
-def _unit_rows(embeddings: Tensor) -> Any:
-    """Rows of length 1; of features that are mostly 0, as a sparse matrix."""
-    rows = torch.nn.functional.normalize(embeddings.double(), dim=1).numpy()
-    return csr_matrix(rows) if np.count_nonzero(rows) < SPARSE * rows.size else rows
+def _normalize_rows(embeddings: Tensor) -> Any:
+    """Unit rows [N, d] in double precision; a CSR matrix if most entries are zero."""
+    rows = normalize(embeddings.double(), dim=1).numpy()
+    return csr_matrix(rows) if np.count_nonzero(rows) < SPARSE_DENSITY * rows.size else rows
 
 
-def _path(x: Any, y: Labels, strengths: Array = STRENGTHS) -> list[LogisticRegression]:
-    """A logistic regression for each C, from strong to weak regularization, each started at the one before."""
-    models: list[LogisticRegression] = []
-    for strength in strengths:
-        model = LogisticRegression(C=strength, max_iter=5000, tol=1e-5, warm_start=True)
-        if models:
-            model.coef_, model.intercept_, model.classes_ = (
-                models[-1].coef_,
-                models[-1].intercept_,
-                models[-1].classes_,
-            )
-        with threadpool_limits(1, user_api="blas"):  # threads cost more than they save here (`progcl bench probe`)
-            models.append(model.fit(x, y))
-    return models
+def _fit_path(x: Any, y: Labels, grid: Array = C_GRID) -> list[LogisticRegression]:
+    """One logistic regression for each C; each fit starts at the coefficients of the one before."""
+    model = LogisticRegression(max_iter=5000, tol=1e-5, warm_start=True)
+    with threadpool_limits(1, user_api="blas"):  # threads cost more than they save here (`progcl bench probe`)
+        return [deepcopy(model.set_params(C=strength).fit(x, y)) for strength in grid]

@@ -1,4 +1,4 @@
-"""Accuracies over splits: kept beside a run, and shown as a table."""
+"""Accuracies over splits: stored in a run folder, and formatted as a table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from progcl.config.schema import Config
-from progcl.miners import PROPOSED
 from progcl.training.checkpoint import write_text
 
 
 @dataclass(frozen=True)
 class Score:
-    """Test accuracies in percent, one a split."""
+    """Test accuracies in percent, one per split."""
 
     protocol: str
     accuracies: tuple[float, ...]
@@ -36,31 +35,31 @@ class Score:
 
 
 def save_scores(scores: dict[str, Score], run: Path) -> None:
-    """Write a comparison beside its run."""
+    """Write a comparison to `comparison.json` in a run folder."""
     stored = {name: asdict(score) for name, score in scores.items()}
     write_text(run / "comparison.json", json.dumps(stored, indent=2) + "\n")
 
 
 def load_scores(run: Path) -> dict[str, Score]:
-    """The comparison beside a run; empty without one."""
+    """Read the comparison in a run folder; empty if there is none."""
     path = run / "comparison.json"
     rows = json.loads(path.read_text()) if path.exists() else {}
     return {name: Score(row["protocol"], tuple(row["accuracies"])) for name, row in rows.items()}
 
 
-def label(config: Config, mixture: dict[str, Any] | None) -> str:
-    """What a row of the table is called; a miner that found nothing to mine is not named for it."""
+def describe_run(config: Config, facts: dict[str, Any]) -> str:
+    """Name a run for a table: method, miner, and whether a mixture was fitted."""
     base, miner = config.method.name.upper(), config.miner.name
     if miner == "none":
-        return f"{base}, no mining"
-    if miner in PROPOSED and (mixture is None or mixture["degenerate"]):
+        return f"{base}, no mining" if "miner" in config.method.supports else base
+    estimator, mixture = getattr(config.miner, "estimator", None), facts.get("mixture")
+    if estimator and (mixture is None or mixture["degenerate"]):
         return f"{base} + {miner} (no mixture, so no mining)"
-    oracle = miner in PROPOSED and config.miner.estimator == "oracle"
-    return f"{base} + {miner}" + (" (oracle: trained with labels)" if oracle else "")
+    return f"{base} + {miner}" + (" (oracle: trained with labels)" if estimator == "oracle" else "")
 
 
-def table(scores: dict[str, Score]) -> str:
-    """Aligned text, one row a method."""
+def format_table(scores: dict[str, Score]) -> str:
+    """Format scores as aligned text, one row per method."""
     first = next(iter(scores.values()))
     width = max(map(len, scores))
     head = f"accuracy, mean ± std of {len(first.accuracies)} splits, protocol `{first.protocol}`"

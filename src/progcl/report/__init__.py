@@ -1,6 +1,6 @@
-"""A run told on one page: `write(story_of(run, data), path)`."""
+"""The report of a run on one page: `write_report(load_story(run, data), path)`."""
 
-from progcl.report.page import Story, write
-from progcl.report.story import story_of
+from progcl.report.page import write_report
+from progcl.report.story import Story, load_story
 
-__all__ = ["Story", "story_of", "write"]
+__all__ = ["Story", "load_story", "write_report"]

@@ -1,4 +1,4 @@
-"""A flat map of embeddings: where each node is drawn, the cluster it is in, and which nodes are nearest to it."""
+"""A two-dimensional map of embeddings: positions, clusters and nearest neighbors of the nodes."""
 
 from __future__ import annotations
 
@@ -7,150 +7,154 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.manifold import TSNE
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 Array = NDArray[np.float64]
-
-
 Indices = NDArray[np.int64]
 
-
-SHOWN = 20_000  # nodes; more dots hide each other, and the page stays below 3 MB
-FEW, SOME = 10, 2_500  # below FEW there are no neighborhoods; up to SOME, scikit-learn's t-SNE takes some seconds
+MAX_NODES = 20_000  # more dots hide each other; and so the page stays below 3 MB
+MIN_TSNE_NODES = 10  # below this number there are no neighborhoods to preserve
+LARGE_MAP = (
+    2_500  # nodes above which MiniBatchKMeans and openTSNE are used; scikit-learn's t-SNE takes seconds up to here
+)
 PERPLEXITY = 30
-STEPS = 250  # of each of the two phases of t-SNE
-NEAREST = 8  # neighbors that are kept of each node
-ROWS = 512  # that are compared with all others together
-SAME = 1e-9  # rows that differ by no more than rounding
+TSNE_ITERATIONS = 250  # of each of the two phases of t-SNE
+TSNE_DIMENSIONS = 50  # principal components that scikit-learn's t-SNE is given
+STORED_NEIGHBORS = 8  # per node
+EQUAL = 1e-9  # differences below this are rounding
 
 
 @dataclass(frozen=True)
 class Map:
-    """What is shown of N nodes; `near` holds places in `nodes`, the nearest first.
+    """A map of n of the N nodes; `neighbors` index into `nodes`.
 
     Attributes:
-        nodes: the nodes shown, in their order, [n]
-        spots: where they are, the longer side from 0 to 65535, [n, 2]
-        method: t-SNE or PCA
-        clusters: numbered by size, 0 is the largest, [n]
-        near: the nearest of the nodes shown, [n, k]
-        cosines: with those, [n, k]
+        nodes: indices of the nodes shown, ascending, [n]
+        positions: coordinates, the longer side from 0 to 65535, [n, 2]
+        method: `t-SNE` or `PCA`
+        clusters: cluster of each node, 0 is the largest, [n]
+        neighbors: nearest of the nodes shown, the nearest first, [n, k]
+        cosines: cosine similarity to those neighbors, [n, k]
     """
 
     nodes: Indices
-    spots: NDArray[np.uint16]
+    positions: NDArray[np.uint16]
     method: str
     clusters: Indices
-    near: Indices
+    neighbors: Indices
     cosines: Array
 
 
 def make_map(
-    embeddings: NDArray[np.float32], classes: int | None = None, seed: int = 0, shown: int = SHOWN, quick: bool = False
+    embeddings: NDArray[np.float32],
+    classes: int | None = None,
+    seed: int = 0,
+    max_nodes: int = MAX_NODES,
+    quick: bool = False,
 ) -> Map:
-    """Lay out embeddings [N, d], or a random sample of them; as many clusters as there are classes, if that is known.
+    """Lay out embeddings [N, d], or a random sample of them; deterministic.
 
-    A `quick` one is laid out by PCA. The same input gives the same map, which is why what adds up in no fixed order
-    runs on one thread.
+    Reductions whose order depends on the number of threads run on one thread, so that equal input gives an equal map.
+
+    Args:
+        embeddings: [N, d]
+        classes: number of clusters; None for a number that suits the size
+        seed: of the sample, k-means and t-SNE
+        max_nodes: size of the sample
+        quick: PCA instead of t-SNE
     """
     nodes = np.arange(len(embeddings))
-    if len(nodes) > shown:
-        nodes = np.sort(np.random.default_rng(seed).choice(len(nodes), shown, replace=False))
-    rows = unit_rows(embeddings[nodes])
-    near, cosines = neighbors(rows, 3 * PERPLEXITY)  # t-SNE looks at that many
+    if len(nodes) > max_nodes:
+        nodes = np.sort(np.random.default_rng(seed).choice(len(nodes), max_nodes, replace=False))
+    rows = normalize(embeddings[nodes].astype(np.float64))
+    neighbors, cosines = find_neighbors(rows, 3 * PERPLEXITY)  # as many as t-SNE needs
     with threadpool_limits(1):
         clusters = cluster(rows, classes, seed)
-        spots, method = (principal(rows, 2), "PCA") if quick else layout(rows, near, cosines, seed)
-    return Map(nodes, to_uint16(spots), method, clusters, near[:, :NEAREST], cosines[:, :NEAREST])
+        positions, method = (project_pca(rows, 2), "PCA") if quick else project(rows, neighbors, cosines, seed)
+    stored = slice(STORED_NEIGHBORS)
+    return Map(nodes, quantize(positions), method, clusters, neighbors[:, stored], cosines[:, stored])
 
 
-def unit_rows(embeddings: NDArray[np.float32]) -> Array:
-    """Rows of length 1; those of zeros stay."""
-    rows = embeddings.astype(np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Array = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    return unit
+def find_neighbors(rows: Array, number: int) -> tuple[Indices, Array]:
+    """The nearest other rows by cosine, and the cosines, [n, min(number, n - 1)] each; ties in the order of the rows.
 
-
-def neighbors(rows: Array, number: int) -> tuple[Indices, Array]:
-    """The nearest other rows by cosine, and the cosines, [n, min(number, n - 1)] each; of equal ones the first.
-
-    Candidates are found in single precision and put in order in double: a third of the time.
+    Args:
+        rows: unit rows, or zeros, [n, d]
+        number: of neighbors
     """
     number = min(number, len(rows) - 1)
-    single = torch.from_numpy(rows).float()
-    near = np.empty((len(rows), number), np.int64)
-    cosines = np.empty((len(rows), number))
-    for start in range(0, len(rows), ROWS):
-        own = np.arange(start, min(start + ROWS, len(rows)))
-        rough = single[own] @ single.T
-        rough[np.arange(len(own)), own] = -torch.inf
-        found = np.sort(rough.topk(number, dim=1).indices.numpy(), axis=1)
-        exact = np.einsum("nd,nkd->nk", rows[own], rows[found])
-        order = np.argsort(-exact, axis=1, kind="stable")
-        near[own] = np.take_along_axis(found, order, axis=1)
-        cosines[own] = np.take_along_axis(exact, order, axis=1)
-    return near, cosines.clip(-1, 1)
+    if number == 0:
+        return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0))
+    # Unit rows: cos = 1 - distance² / 2. A column of its own makes rows of zeros orthogonal to all others.
+    is_zero: NDArray[np.bool_] = ~np.any(rows, axis=1)
+    directions = np.column_stack([rows, is_zero])
+    distances, neighbors = NearestNeighbors(n_neighbors=number, algorithm="brute").fit(directions).kneighbors()
+    cosines = (1 - distances**2 / 2).clip(-1, 1)
+    cosines[is_zero[:, None] & is_zero[neighbors]] = 0
+    order = np.lexsort((neighbors, -cosines.round(12)), axis=1)
+    return np.take_along_axis(neighbors, order, axis=1), np.take_along_axis(cosines, order, axis=1)
 
 
 def cluster(rows: Array, number: int | None = None, seed: int = 0) -> Indices:
-    """k-means of rows [n, d]; clusters are numbered from the largest on. 8 of them, fewer in a tiny graph."""
+    """k-means clusters of rows [n, d], numbered by size from the largest; by default 8, fewer for a tiny graph."""
     number = number or min(8, max(1, round((len(rows) / 2) ** 0.5)))
     number = min(number, len(np.unique(rows.round(9), axis=0)))
-    if len(rows) > SOME:
+    if len(rows) > LARGE_MAP:
         model = MiniBatchKMeans(number, batch_size=2048, n_init=3, random_state=seed)
     else:
         model = KMeans(number, n_init=4, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: then fewer it is
-        found = model.fit_predict(rows)
-    _, place, sizes = np.unique(found, return_inverse=True, return_counts=True)
-    by_size = np.argsort(-sizes, kind="stable")
-    return np.argsort(by_size)[place]
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: some stay empty
+        assigned = model.fit_predict(rows)
+    _, index, sizes = np.unique(assigned, return_inverse=True, return_counts=True)
+    rank = np.argsort(np.argsort(-sizes, kind="stable"))
+    return rank[index]
 
 
-def layout(rows: Array, near: Indices, cosines: Array, seed: int = 0) -> tuple[Array, str]:
-    """Places [n, 2] of unit rows by t-SNE, if that takes half a minute at most, else by PCA; and which it was."""
-    flat = principal(rows, 2)
-    if len(rows) < FEW or flat[:, 0].std() < SAME:
+def project(rows: Array, neighbors: Indices, cosines: Array, seed: int = 0) -> tuple[Array, str]:
+    """Project unit rows to [n, 2] by t-SNE, or by PCA if that would take more than half a minute; and which it was."""
+    flat = project_pca(rows, 2)
+    scale = flat[:, 0].std()
+    if len(rows) < MIN_TSNE_NODES or scale < EQUAL:
         return flat, "PCA"
-    rng = np.random.default_rng(seed)
-    start = 1e-4 * (flat / flat[:, 0].std() + 0.01 * rng.standard_normal(flat.shape))  # or a line would stay one
-    if len(rows) <= SOME:
+    noise = np.random.default_rng(seed).standard_normal(flat.shape)  # without it, points on a line would stay on it
+    start = 1e-4 * (flat / scale + 0.01 * noise)
+    if len(rows) <= LARGE_MAP:
         perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
-        model = TSNE(init=start, perplexity=perplexity, max_iter=2 * STEPS, random_state=seed)
-        return model.fit_transform(principal(rows, 50)), "t-SNE"
-    if (open_tsne := _open_tsne()) is None:
+        model = TSNE(init=start, perplexity=perplexity, max_iter=2 * TSNE_ITERATIONS, random_state=seed)
+        return model.fit_transform(project_pca(rows, TSNE_DIMENSIONS)), "t-SNE"
+    if (open_tsne := _import_open_tsne()) is None:
         return flat, "PCA"
-    return _large_tsne(open_tsne, start, near, cosines, seed), "t-SNE"
+    return _fit_open_tsne(open_tsne, start, neighbors, cosines, seed), "t-SNE"
 
 
-def principal(rows: Array, number: int) -> Array:
-    """The coordinates [n, number] along which rows differ most; zeros where there are fewer."""
-    centered = rows - rows.mean(axis=0)
-    _, directions = np.linalg.eigh(centered.T @ centered)
-    kept = directions[:, ::-1][:, :number]
-    largest = np.abs(kept).argmax(axis=0)
-    kept = kept * np.where(kept[largest, np.arange(kept.shape[1])] < 0, -1.0, 1.0)  # a sign is free: always the same
-    return np.pad(centered @ kept, ((0, 0), (0, number - kept.shape[1])))
+def project_pca(rows: Array, number: int) -> Array:
+    """Principal components [n, number] of rows [n, d]; zeros beyond min(n, d)."""
+    projected = np.zeros((len(rows), number))
+    if np.ptp(rows, axis=0).max() > EQUAL:  # without variance, scikit-learn's explained ratios are undefined
+        components = min(number, *rows.shape)
+        projected[:, :components] = PCA(components, svd_solver="covariance_eigh").fit_transform(rows)
+    return projected
 
 
-def to_uint16(spots: Array) -> NDArray[np.uint16]:
-    """Places on one scale for both sides, the longer side from 0 to 65535."""
-    low, high = spots.min(axis=0), spots.max(axis=0)
+def quantize(positions: Array) -> NDArray[np.uint16]:
+    """Coordinates as 16-bit integers on one scale for both axes, the longer side from 0 to 65535."""
+    low, high = positions.min(axis=0), positions.max(axis=0)
     span = float((high - low).max())
-    inside = (spots - (low + high) / 2) / (span if span > SAME else np.inf) + 0.5
-    numbers: NDArray[np.uint16] = (inside * 65535).round().astype(np.uint16)
-    return numbers
+    unit = (positions - (low + high) / 2) / (span if span > EQUAL else np.inf) + 0.5
+    quantized: NDArray[np.uint16] = (unit * 65535).round().astype(np.uint16)
+    return quantized
 
 
-def _open_tsne() -> Any:
-    """The optional package that lays out ten thousands of nodes in the time scikit-learn needs for thousands."""
+def _import_open_tsne() -> Any:
+    """The optional package openTSNE, which lays out tens of thousands of nodes in half a minute; None without it."""
     try:
         import openTSNE
         import openTSNE.nearest_neighbors
@@ -159,11 +163,10 @@ def _open_tsne() -> Any:
     return openTSNE
 
 
-def _large_tsne(package: Any, start: Array, near: Indices, cosines: Array, seed: int) -> Array:
-    """t-SNE from neighbors that are known already: distances of unit rows follow from their cosines."""
-    distances = np.sqrt(2 - 2 * cosines)
-    index = package.nearest_neighbors.PrecomputedNeighbors(near, distances)
+def _fit_open_tsne(package: Any, start: Array, neighbors: Indices, cosines: Array, seed: int) -> Array:
+    """t-SNE [n, 2] from known neighbors; the distance of two unit rows follows from their cosine."""
+    index = package.nearest_neighbors.PrecomputedNeighbors(neighbors, np.sqrt(2 - 2 * cosines))
     affinities = package.affinity.PerplexityBasedNN(perplexity=PERPLEXITY, knn_index=index, n_jobs=1)
-    spots = package.TSNEEmbedding(start, affinities, negative_gradient_method="fft", n_jobs=1, random_state=seed)
-    spots = spots.optimize(STEPS, exaggeration=12, momentum=0.5)
-    return np.asarray(spots.optimize(STEPS, momentum=0.8))
+    embedding = package.TSNEEmbedding(start, affinities, negative_gradient_method="fft", n_jobs=1, random_state=seed)
+    embedding = embedding.optimize(TSNE_ITERATIONS, exaggeration=12, momentum=0.5)
+    return np.asarray(embedding.optimize(TSNE_ITERATIONS, momentum=0.8))

@@ -1,36 +1,40 @@
-"""What a fitted miner has seen, in numbers that pictures are made of."""
+"""Plot data of a fitted mixture, and its chart: one drawing for report.html and mixture.svg."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 from torch_geometric.data import Data
 
 from progcl.miners.frozen import FrozenPosterior
 from progcl.posteriors.base import Posterior
 from progcl.posteriors.mixture import Mixture
+from progcl.report.charts import Axis, Chart
 
 Array = NDArray[np.float64]
 
-
-BINS = 80
+DENSITY_BINS, PROBABILITY_BINS = 80, 40
+PAIRS = 1_000_000  # sampled negatives
+PAIRS_AT_ONCE = 2**14  # whose vectors are gathered together
 
 
 @dataclass(frozen=True)
 class MixturePlot:
-    """Similarities of negatives at epoch E over [0, 1], what was fitted to them, and p(true | s).
+    """Similarities s of negatives at epoch E in [0, 1], the mixture fitted to them, and p(true | s).
 
     Attributes:
         start_epoch: E
-        density: of the negatives in equal bins, [bins] each: of all, or of true and false ones by label
-        grid: similarities at which the curves are known
-        fitted: the mixture's components at these; none for estimators that are no mixture
-        probability: p(true | s) at these; None where it depends on the two nodes
-        chances: share of negatives by p(true), in equal bins of [0, 1]
+        density: histograms of the negatives in equal bins, [bins] each: all, or true and false ones by label
+        grid: similarities at which the curves are evaluated, [g]
+        fitted: weighted densities of the mixture's components, [g] each; empty if the estimator is not a mixture
+        probability: p(true | s), [g]; None if it depends on the two nodes and not on s alone
+        chances: share of negatives by p(true), in equal bins of [0, 1]; None as above
     """
 
     start_epoch: int
@@ -41,28 +45,33 @@ class MixturePlot:
     chances: Array | None
 
     @classmethod
-    def of(cls, miner: FrozenPosterior, data: Data | None, pairs: int = 1_000_000) -> MixturePlot:
-        """Those of a fitted miner; with `data` and its labels, true and false negatives are told apart."""
-        s, same_class = _sample(miner, data, pairs)
-        names = {"negatives": np.ones(len(s), dtype=bool)}
+    def from_miner(cls, miner: FrozenPosterior, data: Data | None, pairs: int = PAIRS) -> MixturePlot:
+        """Sample negatives of a fitted miner; with labels in `data`, true and false ones are told apart."""
+        s, same_class = _sample_negatives(miner, data, pairs)
+        groups = {"negatives": np.ones(len(s), dtype=bool)}
         if same_class is not None:
-            names = {"true negatives (by label)": ~same_class, "false negatives (by label)": same_class}
-        density = {name: np.histogram(s[members], BINS, (0, 1))[0] / len(s) * BINS for name, members in names.items()}
+            groups = {"true negatives (by label)": ~same_class, "false negatives (by label)": same_class}
+        density = {
+            name: np.histogram(s[members], DENSITY_BINS, (0, 1))[0] / len(s) * DENSITY_BINS
+            for name, members in groups.items()
+        }
         grid, estimator = np.linspace(0.002, 0.998, 250), miner.estimator
-        parts = zip(("true", "false"), estimator.density(grid), strict=True) if isinstance(estimator, Mixture) else ()
+        components = estimator.density(grid) if isinstance(estimator, Mixture) else ()
+        fitted = dict(zip(("true", "false"), components, strict=False))
         probability = chances = None
-        if type(estimator).for_pairs is Posterior.for_pairs:  # it looks at s, not at the nodes
+        if type(estimator).for_pairs is Posterior.for_pairs:  # not overridden: p is a function of s alone
             probability = estimator.posterior(torch.from_numpy(grid)).numpy()
-            chances = np.histogram(estimator.posterior(torch.from_numpy(s)).numpy(), 40, (0, 1))[0] / len(s)
-        return cls(miner.start_epoch, density, grid, dict(parts), probability, chances)
+            p = estimator.posterior(torch.from_numpy(s)).numpy()
+            chances = np.histogram(p, PROBABILITY_BINS, (0, 1))[0] / len(s)
+        return cls(miner.start_epoch, density, grid, fitted, probability, chances)
 
     def to_json(self) -> str:
-        """All of it, to six digits."""
+        """All fields, to six digits."""
         return json.dumps(asdict(self), default=lambda values: [float(f"{value:.6g}") for value in values]) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> MixturePlot:
-        """What `to_json` wrote."""
+        """Read what `to_json` wrote."""
         content = json.loads(text)
         for name in ("density", "fitted"):
             content[name] = {key: np.array(values) for key, values in content[name].items()}
@@ -71,15 +80,78 @@ class MixturePlot:
         return cls(**content)
 
 
-def _sample(miner: FrozenPosterior, data: Data | None, pairs: int) -> tuple[Array, NDArray[np.bool_] | None]:
-    """Normalized similarities of random inter-view negatives, and whether the two nodes share a class."""
+def plot_data(module: nn.Module, data: Data | None) -> MixturePlot | None:
+    """Plot data of the first miner in `module` that has fitted one mixture to all nodes; None if there is none.
+
+    Args:
+        module: a method, a loss or a miner
+        data: the graph that was trained on; with labels, true and false negatives are told apart; None to ignore them
+    """
+    for miner in module.modules():
+        if isinstance(miner, FrozenPosterior) and miner.active and not miner.per_batch:
+            return MixturePlot.from_miner(miner, data)
+    return None
+
+
+def draw_mixture(plot: MixturePlot) -> Chart:
+    """Draw densities of negatives, the fitted mixture over them, and p(true | s) on the right axis."""
+    epoch = f"at epoch E = {plot.start_epoch}"
+    right = None if plot.probability is None else Axis("p(true | s)", 0, 1)
+    y = Axis("density", 0, _density_limit(plot))
+    chart = Chart(
+        f"Histogram of similarities of negatives {epoch}", Axis(f"normalized similarity s {epoch}", 0, 1), y, right
+    )
+    for name, values in plot.density.items():
+        chart.stairs(np.linspace(0, 1, len(values) + 1), values, _choose_tone(name), name)
+    for name, values in plot.fitted.items():
+        chart.line(plot.grid, values, _choose_tone(name), f"fitted: {name}")
+    if plot.probability is not None:
+        chart.line(plot.grid, plot.probability, "tone-plain", "p(true | s)", right=True)
+    return chart
+
+
+def draw_probabilities(plot: MixturePlot) -> Chart | None:
+    """Draw the histogram of p(true) over negatives; None if it is not known."""
+    if plot.chances is None:
+        return None
+    percent = 100 * plot.chances
+    y = Axis("% of pairs", 0, 1.05 * max(float(percent.max()), 1e-9))
+    chart = Chart("Histogram of p(true) over pairs", Axis("p(true)", 0, 1), y)
+    chart.stairs(np.linspace(0, 1, len(percent) + 1), percent, "tone-true")
+    return chart
+
+
+def save_mixture(plot: MixturePlot, path: Path) -> None:
+    """Write the chart of a mixture as an SVG file; equal data gives equal bytes."""
+    path.write_text(draw_mixture(plot).to_file(), encoding="utf-8")
+
+
+def _sample_negatives(miner: FrozenPosterior, data: Data | None, pairs: int) -> tuple[Array, NDArray[np.bool_] | None]:
+    """Normalized similarities of random inter-view negatives, and whether the two nodes share a class, [pairs] each."""
     generator = torch.Generator().manual_seed(0)
-    own, other = miner.snapshot
-    known = miner.known
+    first_view, second_view = miner.snapshot
+    known = miner.known_nodes
     chosen = torch.randint(0, len(known), (pairs,), generator=generator)
     others = (chosen + torch.randint(1, len(known), (pairs,), generator=generator)) % len(known)
     first, second = known[chosen], known[others]
-    parts = zip(first.split(2**14), second.split(2**14), strict=True)
-    s = miner.normalize(torch.cat([(own[i] * other[j]).sum(dim=1) for i, j in parts])).double().cpu().numpy()
+    batches = zip(first.split(PAIRS_AT_ONCE), second.split(PAIRS_AT_ONCE), strict=True)
+    cosines = torch.cat([(first_view[i] * second_view[j]).sum(dim=1) for i, j in batches])
+    s = miner.normalize(cosines).double().cpu().numpy()
     labels = None if data is None else data.get("y")
-    return s, None if labels is None else (labels[first] == labels[second]).cpu().numpy()
+    if labels is None:
+        return s, None
+    labels = labels.to(first.device)
+    return s, (labels[first] == labels[second]).cpu().numpy()
+
+
+def _density_limit(plot: MixturePlot) -> float:
+    """Upper limit of the density axis: above all bars; fitted curves may diverge at their ends, where they are cut."""
+    bars = max((float(values.max()) for values in plot.density.values()), default=0.0)
+    finite = [values[np.isfinite(values)] for values in plot.fitted.values()]
+    lines = max((float(np.quantile(values, 0.98)) for values in finite if len(values)), default=0.0)
+    return 1.05 * max(bars, lines) or 1.0
+
+
+def _choose_tone(name: str) -> str:
+    """The color class of true or false negatives, the same in all charts."""
+    return next((f"tone-{kind}" for kind in ("false", "true") if kind in name), "tone-plain")

@@ -1,4 +1,4 @@
-"""report.html: a run told on one page that needs no network, for readers who never saw the paper."""
+"""report.html: a run on one page that needs no network, for readers who never saw the paper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
@@ -17,138 +16,96 @@ import numpy as np
 from numpy.typing import NDArray
 
 from progcl.errors import InputError
-from progcl.evaluation.scores import Score
-from progcl.export import nearest
-from progcl.report.charts import strip
+from progcl.report.charts import Chart, draw_loss, load_styles
 from progcl.report.maps import Map, make_map
-from progcl.report.mixture import MixturePlot
-from progcl.report.pictures import draw_chances, draw_loss, draw_similarities
-from progcl.training.checkpoint import replace
+from progcl.report.mixture import MixturePlot, draw_mixture, draw_probabilities
+from progcl.report.story import Story
+from progcl.report.tables import render_neighbors, render_scores
+from progcl.training.checkpoint import write_atomically
 
-EXAMPLES, NEIGHBORS = 6, 5  # rows of the table of nearest neighbors, and neighbors in a row
-CLASSES = 40  # the page has colors and shapes for that many
-
-
-@dataclass(frozen=True)
-class Story:
-    """What a report tells.
-
-    Attributes:
-        title: what was trained on what
-        facts: what was done, in words, by its name
-        warnings: what the reader has to know before trusting the rest
-        losses: one an epoch
-        start_epoch: E, marked in the loss curve; None without mining
-        curves: None if no similarities were looked at
-        embeddings: [N, d]
-        ids: what the user calls the nodes, [N]
-        labels: names of their classes, [N]
-        scores: rows of the probe's table
-    """
-
-    title: str
-    facts: dict[str, str]
-    warnings: list[str]
-    losses: list[float]
-    start_epoch: int | None
-    curves: MixturePlot | None
-    embeddings: NDArray[np.float32]
-    ids: list[str]
-    labels: list[str] | None
-    scores: dict[str, Score]
+MAX_CLASSES = 40  # the page has that many combinations of color and shape
 
 
-def write(story: Story, path: Path, seed: int = 0, quick: bool = False) -> None:
-    """Write the report in one step; a `quick` one has a map by PCA."""
-    text = page(story, seed, quick)
-    replace(path, lambda part: part.write_text(text, encoding="utf-8"))
+def write_report(story: Story, path: Path, seed: int = 0, quick: bool = False) -> None:
+    """Write the report atomically; `quick` maps the nodes by PCA instead of t-SNE."""
+    text = render_page(story, seed, quick)
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def page(story: Story, seed: int = 0, quick: bool = False) -> str:
-    """The report as HTML; the same story gives the same page.
+def render_page(story: Story, seed: int = 0, quick: bool = False) -> str:
+    """The report as HTML; equal stories give equal pages.
 
     Raises:
-        InputError: ids or labels do not belong to the embeddings, or those are not finite
+        InputError: ids or labels do not match the embeddings, or the embeddings are not finite
     """
-    _check(story)
-    names = class_names(story.labels) if story.labels else None
-    chart = make_map(story.embeddings, min(len(names), CLASSES) if names else None, seed, quick=quick)
-    style, script = _asset("page.css"), _asset("search.js") + _asset("map.js")
-    summary = _facts(story.facts) + _probe(story.scores)
-    parts = {
+    _validate(story)
+    classes = sort_classes(story.labels) if story.labels else None
+    chart = make_map(story.embeddings, min(len(classes), MAX_CLASSES) if classes else None, seed, quick=quick)
+    style, script = load_styles() + _load_asset("page.css"), _load_asset("search.js") + _load_asset("map.js")
+    summary = _render_facts(story.facts) + render_scores(story.scores)
+    fields = {
         "title": escape(story.title),
-        "policy": _policy(style, script),
+        "policy": _make_policy(style, script),
         "style": style,
         "script": script,
-        "tiles": _tiles(story),
-        "warnings": _warnings(story.warnings),
+        "tiles": _render_tiles(story),
+        "warnings": _render_warnings(story.warnings),
         "summary": f'<div class="pair">{summary}</div>' if summary else "",
         "map_alt": f"Map of {len(chart.nodes):,} nodes; the search box above finds them by their ids",
-        "map_note": _map_note(story, chart),
-        "neighbors": _neighbors(story, chart, seed),
-        "charts": _charts(story),
+        "map_note": _describe_map(story, chart),
+        "neighbors": render_neighbors(story, chart, seed),
+        "charts": _render_charts(story),
         "version": version("progcl"),
-        "data": in_script(_data(story, chart, names)),
+        "data": encode_json(_pack_map(story, chart, classes)),
     }
-    whole = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))  # once: text may hold braces
-    return whole.encode("utf-8", "replace").decode()  # ids read from odd files may hold halves of characters
+    # One pass, because the values may contain braces themselves.
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], _load_asset("page.html"))
+    return page.encode("utf-8", "replace").decode()  # ids from damaged files may hold lone surrogates
 
 
-def in_script(content: Any) -> str:
-    """JSON that no browser mistakes for the end of its element."""
+def encode_json(content: Any) -> str:
+    """JSON that cannot end the script element it is written into."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def class_names(labels: list[str]) -> list[str]:
-    """Each class once: 2 before 10; those of many by size, since the page shows the small ones as one."""
+def sort_classes(labels: list[str]) -> list[str]:
+    """The distinct classes in natural order (2 before 10); if there are too many to show, by size."""
     names, sizes = np.unique(np.array(labels, dtype=object), return_counts=True)
-    if len(names) > CLASSES:
+    if len(names) > MAX_CLASSES:
         return [str(names[index]) for index in np.argsort(-sizes, kind="stable")]
-    return sorted(map(str, names), key=lambda name: [(int(n or -1), text) for n, text in _pieces(name)])
+    return sorted(map(str, names), key=lambda name: [(int(n or -1), text) for n, text in _split_digits(name)])
 
 
-def examples(chart: Map, seed: int, number: int = EXAMPLES) -> list[int]:
-    """Places on the map of a few nodes, drawn at random but from all clusters in turn."""
-    order = np.random.default_rng(seed).permutation(len(chart.nodes))
-    turns: dict[int, int] = {}
-    ranked = []
-    for place in order.tolist():
-        group = int(chart.clusters[place])
-        turns[group] = turns.get(group, -1) + 1
-        ranked.append((turns[group], group, place))
-    return [place for _, _, place in sorted(ranked)[:number]]
-
-
-def _check(story: Story) -> None:
+def _validate(story: Story) -> None:
     nodes = len(story.embeddings)
     if not nodes:
         raise InputError("there are no embeddings to report on")
     for name, values in (("ids", story.ids), ("labels", story.labels)):
         if values is not None and len(values) != nodes:
-            raise InputError(f"{len(values)} {name} do not belong to {nodes} embeddings")
+            raise InputError(f"{len(values)} {name} do not match {nodes} embeddings")
     if not np.isfinite(story.embeddings).all():
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
 
 
-def _asset(name: str) -> str:
+def _load_asset(name: str) -> str:
     return files("progcl.report").joinpath(name).read_text("utf-8")
 
 
-def _policy(style: str, script: str) -> str:
-    """Only our own style and script, known by their hashes, and nothing from elsewhere."""
+def _make_policy(style: str, script: str) -> str:
+    """Content security policy: the page's own style and script, identified by their hashes, and nothing else."""
 
-    def known(text: str) -> str:
+    def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-    rules = f"default-src 'none'; style-src {known(style)}; script-src {known(script)}; img-src data:"
+    rules = f"default-src 'none'; style-src {digest(style)}; script-src {digest(script)}; img-src data:"
     return f"{rules}; base-uri 'none'; form-action 'none'"
 
 
-def _tiles(story: Story) -> str:
-    """The numbers one looks for first."""
-    nodes, width = story.embeddings.shape
-    tiles = {"nodes": f"{nodes:,}", "dimensions": f"{width:,}", "epochs": f"{len(story.losses):,}"}
+def _render_tiles(story: Story) -> str:
+    """The key figures at the top of the page."""
+    nodes, dimensions = story.embeddings.shape
+    tiles = {"nodes": f"{nodes:,}", "dimensions": f"{dimensions:,}", "epochs": f"{len(story.losses):,}"}
     if story.losses:
         tiles["last loss"] = f"{story.losses[-1]:.4g}"
     if story.scores:
@@ -157,122 +114,110 @@ def _tiles(story: Story) -> str:
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
 
 
-def _warnings(warnings: list[str]) -> str:
+def _render_warnings(warnings: list[str]) -> str:
     if not warnings:
         return ""
     items = "".join(f"<li>{escape(text)}</li>" for text in warnings)
     return f'<section class="warnings" role="note"><h2>Worth knowing</h2><ul>{items}</ul></section>'
 
 
-def _facts(facts: dict[str, str]) -> str:
+def _render_facts(facts: dict[str, str]) -> str:
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
     return f'<section class="card"><h2>What was done</h2><dl class="facts">{rows}</dl></section>' if facts else ""
 
 
-def _probe(scores: dict[str, Score]) -> str:
-    if not scores:
-        return ""
-    every = [value for score in scores.values() for value in score.accuracies]
-    rows = [
-        f'<tr><th scope="row">{escape(name)}</th><td data-name="protocol">{escape(score.protocol)}</td>'
-        f'<td class="number" data-name="accuracy">{score} %</td>'
-        f"<td>{strip(score.accuracies, min(every), max(every))}</td></tr>"
-        for name, score in scores.items()
-    ]
-    head = ["embeddings", "protocol", "accuracy", f"splits, {min(every):.1f} to {max(every):.1f}"]
-    note = (
-        "A linear classifier reads the labels off the embeddings, trained on few nodes and tested on others. "
-        "Each dot is one split into such nodes; accuracy is their mean ± standard deviation."
-    )
-    return _table("Probe", head, rows, note)
-
-
-def _map_note(story: Story, chart: Map) -> str:
+def _describe_map(story: Story, chart: Map) -> str:
     total, shown = len(story.embeddings), len(chart.nodes)
-    how = {
+    methods = {
         "t-SNE": "Laid out by t-SNE: dots side by side have similar embeddings, while the distance between groups, "
         "and their size, mean little.",
-        "PCA": "Laid out by PCA: the two directions in which the embeddings differ most; nodes that differ otherwise "
-        "may fall together.",
+        "PCA": "Laid out by PCA: the two directions in which the embeddings differ most. Nodes that differ in other "
+        "directions may lie on top of each other.",
     }
     sample = f"A random sample of {shown:,} of the {total:,} nodes; neighbors on the map are the nearest among these."
-    same = len(set(story.labels or [])) == int(chart.clusters.max()) + 1
-    number = ", as many as there are classes" if same else ""
-    clusters = f"Clusters were found by k-means in the embeddings{number}."
-    return " ".join(["Each dot is a node.", how[chart.method], *([sample] if shown < total else []), clusters])
+    by_class = len(set(story.labels or [])) == int(chart.clusters.max()) + 1
+    number = ", as many as there are classes" if by_class else ""
+    clusters = f"Clusters are those of k-means in the embeddings{number}."
+    return " ".join(["Each dot is a node.", methods[chart.method], *([sample] if shown < total else []), clusters])
 
 
-def _neighbors(story: Story, chart: Map, seed: int) -> str:
-    """A table of a few nodes and those most similar to them among all nodes."""
-    if len(story.ids) < 2:
-        return ""
-    place_of = {int(node): place for place, node in enumerate(chart.nodes)}
-    rows = []
-    for place in examples(chart, seed):
-        node = int(chart.nodes[place])
-        chips = "".join(
-            f"<li>{_chip(story, node, other, cosine, place_of.get(other))}</li>"
-            for other, cosine in nearest(story.embeddings, node, NEIGHBORS)
-        )
-        name = f'<button type="button" class="id" data-node="{place}">{escape(story.ids[node])}</button>'
-        label = f'<td data-name="label">{escape(story.labels[node])}</td>' if story.labels else ""
-        rows.append(f'<tr><th scope="row">{name}</th>{label}<td><ul class="chips">{chips}</ul></td></tr>')
-    titles = ["node", *(["label"] if story.labels else []), "nearest, with their cosines"]
-    note = "Drawn at random from the clusters. A cosine of 1 means the same direction, 0 nothing in common."
-    note += " Dashed: a neighbor with another label." if story.labels else ""
-    return _table("Nearest neighbors of a few nodes", titles, rows, note)
-
-
-def _table(title: str, titles: list[str], rows: list[str], note: str) -> str:
-    head = "".join(f'<th scope="col">{each}</th>' for each in titles)
-    table = f'<table class="wide"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return f'<section class="card"><h2>{title}</h2>{table}<p class="note">{note}</p></section>'
-
-
-def _chip(story: Story, node: int, other: int, cosine: float, place: int | None) -> str:
-    """A neighbor; to be clicked if it is on the map."""
-    labels = story.labels
-    kind = "chip differs" if labels and labels[node] != labels[other] else "chip"
-    name, label = escape(story.ids[other]), f"<small>{escape(labels[other])}</small>" if labels else ""
-    inside = f'<span class="id">{name}</span>{label}<small class="number">{cosine:.3f}</small>'
-    if place is None:
-        return f'<span class="{kind}" title="{name}">{inside}</span>'
-    return f'<button type="button" class="{kind}" title="{name}" data-node="{place}">{inside}</button>'
-
-
-def _charts(story: Story) -> str:
-    """The pictures of the training, and a word on those that there are not."""
-    pictures = draw_loss(story.losses, story.start_epoch)
-    if story.curves is None:
+def _render_charts(story: Story) -> str:
+    """The charts of the training, each with a caption that says how to read it."""
+    figures = _render_loss(story)
+    if story.mixture is None:
         note = "No mixture was fitted in this run, so there are no similarities of negatives to show."
-        return f'<div class="charts">{pictures}</div><p class="note">{note}</p>'
-    pictures += draw_similarities(story.curves) + draw_chances(story.curves)
-    return f'<div class="charts">{pictures}</div>'
+        return f'<div class="charts">{figures}</div><p class="note">{note}</p>'
+    figures += _render_mixture(story.mixture)
+    probabilities = draw_probabilities(story.mixture)
+    if probabilities:
+        note = (
+            "How sure the run is that a negative pair is a true one. Pairs near 0 are taken for false negatives and "
+            "count little; pairs near 1 count most."
+        )
+        figures += _render_figure("Probability of a true negative", probabilities, note)
+    return f'<div class="charts">{figures}</div>'
 
 
-def _data(story: Story, chart: Map, names: list[str] | None) -> dict[str, Any]:
-    """What the page's script draws from."""
+def _render_loss(story: Story) -> str:
+    chart = draw_loss(story.losses, story.start_epoch)
+    if chart is None:
+        return _render_figure("Loss", None, "No epoch had a finite loss, so there is no curve.")
+    note = (
+        "How hard it is to tell a node's two views from all other nodes. It should fall and level off; how low "
+        "it is does not say how good the embeddings are."
+    )
+    if story.start_epoch is not None and 1 <= story.start_epoch <= len(story.losses):
+        note += (
+            " From epoch E on, negatives are chosen or weighted by how likely they are true ones. That is a different "
+            "loss, so a jump at E is expected."
+        )
+    return _render_figure("Loss", chart, note)
+
+
+def _render_mixture(plot: MixturePlot) -> str:
+    note = (
+        "Two different nodes are a negative pair, and are pushed apart. The more similar a pair (right), the more "
+        "likely it is a false negative: two nodes of the same kind."
+    )
+    if plot.fitted:
+        note += " The curves are the two groups that the mixture found, without labels."
+    if plot.probability is not None:
+        note += " Dashed: the probability that a pair of this similarity is a true negative."
+    return _render_figure("Similarities of negatives", draw_mixture(plot), note)
+
+
+def _render_figure(title: str, chart: Chart | None, note: str) -> str:
+    legend = "".join(
+        f'<li><i class="{classes}"></i>{escape(label)}</li>'
+        for label, classes in (chart.legend if chart else {}).items()
+    )
+    content = (f'<ul class="progcl-chart">{legend}</ul>' if legend else "") + (chart.to_svg() if chart else "")
+    return f'<figure class="card"><h3>{title}</h3>{content}<figcaption>{note}</figcaption></figure>'
+
+
+def _pack_map(story: Story, chart: Map, classes: list[str] | None) -> dict[str, Any]:
+    """The data that the page's script draws the map from."""
     groupings = []
-    if names is not None and story.labels:
-        number = {name: index for index, name in enumerate(names)}
-        of_label = np.array([number[story.labels[node]] for node in chart.nodes])
-        groupings.append({"title": "label", "names": names, "of": _packed(of_label, "<u2")})
+    if classes is not None and story.labels:
+        number = {name: index for index, name in enumerate(classes)}
+        class_of = np.array([number[story.labels[node]] for node in chart.nodes])
+        groupings.append({"title": "label", "names": classes, "of": _encode_array(class_of, "<u2")})
     clusters = [str(index + 1) for index in range(int(chart.clusters.max()) + 1)]
-    groupings.append({"title": "cluster", "names": clusters, "of": _packed(chart.clusters, "<u2")})
+    groupings.append({"title": "cluster", "names": clusters, "of": _encode_array(chart.clusters, "<u2")})
     return {
         "ids": [story.ids[node] for node in chart.nodes],
-        "spots": _packed(chart.spots, "<u2"),
-        "near": _packed(chart.near, "<u2"),
-        "cosines": _packed((32767 * chart.cosines).round(), "<i2"),
-        "k": chart.near.shape[1],
+        "positions": _encode_array(chart.positions, "<u2"),
+        "neighbors": _encode_array(chart.neighbors, "<u2"),
+        "cosines": _encode_array((32767 * chart.cosines).round(), "<i2"),
+        "k": chart.neighbors.shape[1],
         "groupings": groupings,
     }
 
 
-def _packed(values: NDArray[Any], kind: str) -> str:
-    return base64.b64encode(values.astype(kind).tobytes()).decode()
+def _encode_array(values: NDArray[Any], dtype: str) -> str:
+    return base64.b64encode(values.astype(dtype).tobytes()).decode()
 
 
-def _pieces(name: str) -> list[tuple[str, str]]:
+def _split_digits(name: str) -> list[tuple[str, str]]:
     """Digits and other text in turn, so that names sort by their numbers."""
     return re.findall(r"(\d*)(\D*)", name)

@@ -1,76 +1,113 @@
-"""What there is to tell of a run, out of its folder."""
+"""What a report tells of a run, read from its folder."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from progcl.config.load import load_config
+from progcl.config.options import Options
 from progcl.config.schema import Config
-from progcl.data.labels import names_of_classes
-from progcl.evaluation.scores import Score, label, load_scores
-from progcl.export import embeddings_of
+from progcl.data.labels import node_class_names
+from progcl.evaluation.scores import Score, describe_run, load_scores
+from progcl.export import load_run_embeddings
 from progcl.report.mixture import MixturePlot
-from progcl.report.page import Story
 
 
-def story_of(run: Path, data: Data) -> Story:
-    """The story of a finished run on a graph."""
-    vectors, ids = embeddings_of(run)
+@dataclass(frozen=True)
+class Story:
+    """The content of a report.
+
+    Attributes:
+        title: data set and method
+        facts: settings, sizes and times in words, by their names
+        warnings: what the reader should know before trusting the rest
+        losses: one per epoch
+        start_epoch: E, marked in the loss curve; None without mining
+        mixture: plot data of the fitted mixture; None if there is none
+        embeddings: [N, d]
+        ids: the user's names of the nodes, [N]
+        labels: class names of the nodes, [N]; None without labels
+        scores: rows of the probe's table
+    """
+
+    title: str
+    facts: dict[str, str]
+    warnings: list[str]
+    losses: list[float]
+    start_epoch: int | None
+    mixture: MixturePlot | None
+    embeddings: NDArray[np.float32]
+    ids: list[str]
+    labels: list[str] | None
+    scores: dict[str, Score]
+
+
+def load_story(run: Path, data: Data) -> Story:
+    """Read the folder of a finished run on the graph `data`."""
+    vectors, ids = load_run_embeddings(run)
     config = load_config(run / "config.yaml")
     result = json.loads((run / "result.json").read_text())
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    curves = run / "curves.json"
-    mixture: dict[str, Any] = result["mixture"] or {}
+    plot = run / "curves.json"
+    mixture: dict[str, Any] = result["facts"].get("mixture", {})
     name = Path(config.data.graph).name if config.data.graph else config.data.name
     return Story(
-        title=f"{name}: {label(config, result['mixture'])}",
-        facts=_facts(config, data, result),
-        warnings=[*data.get("remarks", []), *_unimodal(mixture)],
+        title=f"{name}: {describe_run(config, result['facts'])}",
+        facts=_list_facts(config, data, result),
+        warnings=[*data.get("remarks", []), *_warn_unimodal(mixture)],
         losses=[record["loss"] for record in log],
-        start_epoch=config.miner.start_epoch if mixture and not mixture.get("degenerate") else None,
-        curves=MixturePlot.from_json(curves.read_text()) if curves.exists() else None,
+        start_epoch=None if mixture.get("degenerate", True) else getattr(config.miner, "start_epoch", None),
+        mixture=MixturePlot.from_json(plot.read_text()) if plot.exists() else None,
         embeddings=vectors,
         ids=ids,
-        labels=names_of_classes(data),
-        scores=_scores(run, result),
+        labels=node_class_names(data),
+        scores=_load_run_scores(run, result),
     )
 
 
-def _facts(config: Config, data: Data, result: dict[str, Any]) -> dict[str, str]:
-    nodes, edges, columns = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
-    shape, batch = config.encoder, config.batch.size
-    inner = f", up to {shape.hops[-1]} hops" if shape.name == "hops" else f", {shape.layers} layers"
-    away = f" from nodes {config.method.walk} steps away" if config.method.walk else ""
-    how = f"batches of {batch:,}" if batch else "the whole graph in a step"
+def _list_facts(config: Config, data: Data, result: dict[str, Any]) -> dict[str, str]:
+    nodes, edges, features = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
+    encoder, batch = config.encoder, config.batch.size
+    depth = f"up to {encoder.hops[-1]} hops" if encoder.name == "hops" else f"{encoder.layers} layers"
+    batches = f"batches of {batch:,} nodes" if batch else "the whole graph in each step"
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items() if name != "scikit-learn")
     return {
-        "graph": f"{nodes:,} nodes, {edges:,} edges, {columns:,} features",
-        "method": f"{config.method.name.upper()}: two views{away}, feature drop {_pair(config.method.drop_features)}, "
-        f"edge drop {_pair(config.method.drop_edges)}",
-        "encoder": f"{shape.name}{inner}, {shape.hidden} wide" + (", features beside it" * shape.with_features),
-        "negatives": f"{config.miner.name}, from epoch {config.miner.start_epoch}",
-        "training": f"{how}, τ = {config.loss.tau:g}, step size {config.train.lr:g}, seed {config.train.seed}",
+        "graph": f"{nodes:,} nodes, {edges:,} edges, {features:,} features",
+        "method": _describe_options(config.method),
+        "encoder": f"{encoder.name}, {depth}, {encoder.hidden} dimensions"
+        + (", features appended" * encoder.with_features),
+        "negatives": _describe_options(config.miner),
+        "training": f"{batches}, τ = {config.loss.tau:g}, learning rate {config.train.lr:g}, seed {config.train.seed}",
         "time": f"{result['seconds']['train']:,.1f} s of training, {result['seconds']['probe']:,.1f} s of scoring",
         "versions": versions,
-        "to repeat it": "progcl train, with the config.yaml beside this page",
+        "to reproduce": "progcl train config.yaml, with the file beside this page",
     }
 
 
-def _pair(rates: tuple[float, float]) -> str:
-    return f"{rates[0]:g}" if rates[0] == rates[1] else f"{rates[0]:g} and {rates[1]:g}"
+def _describe_options(options: Options) -> str:
+    """Name and options of a method or miner: `grace: drop edges 0.3 and 0.4, walk 0`."""
+    values = {key: value for key, value in asdict(options).items() if key not in ("name", "others")}
+    words = (
+        f"{key.replace('_', ' ')} {' and '.join(map(str, value)) if isinstance(value, (tuple, list)) else value}"
+        for key, value in values.items()
+    )
+    return f"{options.name}: {', '.join(words)}" if values else options.name
 
 
-def _unimodal(mixture: dict[str, Any]) -> list[str]:
+def _warn_unimodal(mixture: dict[str, Any]) -> list[str]:
     if not mixture.get("degenerate"):
         return []
     return ["the similarities have one mode: no mixture was fitted, and every negative counts as a true one"]
 
 
-def _scores(run: Path, result: dict[str, Any]) -> dict[str, Score]:
-    """The rows of the comparison, if there is one, or the run's own."""
+def _load_run_scores(run: Path, result: dict[str, Any]) -> dict[str, Score]:
+    """The rows of the comparison, if there is one, else the run's own."""
     own = result["score"]
     return load_scores(run) or ({"this run": Score(own["protocol"], tuple(own["accuracies"]))} if own else {})

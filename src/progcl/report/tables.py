@@ -1,0 +1,85 @@
+"""Tables of the report: scores, and nearest neighbors of a few nodes."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from progcl.evaluation.scores import Score
+from progcl.export import nearest
+from progcl.report.charts import draw_strip
+from progcl.report.maps import Map
+from progcl.report.story import Story
+
+EXAMPLE_NODES, EXAMPLE_NEIGHBORS = 6, 5  # rows of the table of nearest neighbors, and neighbors per row
+
+
+def render_scores(scores: dict[str, Score]) -> str:
+    """Table of the probe's accuracies."""
+    if not scores:
+        return ""
+    accuracies = [value for score in scores.values() for value in score.accuracies]
+    low, high = min(accuracies), max(accuracies)
+    rows = [
+        f'<tr><th scope="row">{escape(name)}</th><td data-name="protocol">{escape(score.protocol)}</td>'
+        f'<td class="number" data-name="accuracy">{score} %</td>'
+        f"<td>{draw_strip(score.accuracies, low, high)}</td></tr>"
+        for name, score in scores.items()
+    ]
+    head = ["embeddings", "protocol", "accuracy", f"splits, {low:.1f} to {high:.1f}"]
+    note = (
+        "A linear classifier predicts the labels from the embeddings. It is trained on a few labeled nodes and tested "
+        "on others. Each dot is one such split of the nodes; accuracy is the mean ± standard deviation over splits."
+    )
+    return _render_table("Probe", head, rows, note)
+
+
+def render_neighbors(story: Story, chart: Map, seed: int) -> str:
+    """Table of a few nodes and their nearest neighbors among all nodes."""
+    if len(story.ids) < 2:
+        return ""
+    map_index = {int(node): index for index, node in enumerate(chart.nodes)}
+    rows = []
+    for index in choose_examples(chart, seed):
+        node = int(chart.nodes[index])
+        chips = "".join(
+            f"<li>{_render_chip(story, node, other, cosine, map_index.get(other))}</li>"
+            for other, cosine in nearest(story.embeddings, node, EXAMPLE_NEIGHBORS)
+        )
+        name = f'<button type="button" class="id" data-node="{index}">{escape(story.ids[node])}</button>'
+        label = f'<td data-name="label">{escape(story.labels[node])}</td>' if story.labels else ""
+        rows.append(f'<tr><th scope="row">{name}</th>{label}<td><ul class="chips">{chips}</ul></td></tr>')
+    head = ["node", *(["label"] if story.labels else []), "nearest neighbors and their cosine similarities"]
+    note = "Random nodes from all clusters. A cosine of 1 means the same direction, 0 nothing in common."
+    note += " Dashed: a neighbor with another label." if story.labels else ""
+    return _render_table("Nearest neighbors of a few nodes", head, rows, note)
+
+
+def choose_examples(chart: Map, seed: int, number: int = EXAMPLE_NODES) -> list[int]:
+    """Indices into the map's nodes of a few random ones, from all clusters in turn."""
+    order = np.random.default_rng(seed).permutation(len(chart.nodes))
+    drawn: dict[int, int] = {}  # nodes of each cluster so far
+    ranked = []
+    for index in order.tolist():
+        group = int(chart.clusters[index])
+        drawn[group] = drawn.get(group, -1) + 1
+        ranked.append((drawn[group], group, index))
+    return [index for _, _, index in sorted(ranked)[:number]]
+
+
+def _render_chip(story: Story, node: int, other: int, cosine: float, index: int | None) -> str:
+    """A neighbor of a node; a button if it is on the map."""
+    labels = story.labels
+    kind = "chip differs" if labels and labels[node] != labels[other] else "chip"
+    name, label = escape(story.ids[other]), f"<small>{escape(labels[other])}</small>" if labels else ""
+    content = f'<span class="id">{name}</span>{label}<small class="number">{cosine:.3f}</small>'
+    if index is None:
+        return f'<span class="{kind}" title="{name}">{content}</span>'
+    return f'<button type="button" class="{kind}" title="{name}" data-node="{index}">{content}</button>'
+
+
+def _render_table(title: str, head: list[str], rows: list[str], note: str) -> str:
+    columns = "".join(f'<th scope="col">{name}</th>' for name in head)
+    table = f'<table class="wide"><thead><tr>{columns}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<section class="card"><h2>{title}</h2>{table}<p class="note">{note}</p></section>'
