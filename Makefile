@@ -1,10 +1,12 @@
-# make demo: train on a graph that comes with the package.   make test: lint, types, tests.   make docs: HTML of docs.
+# make demo: train on a graph that comes with the package.   make test: lint, types, all tests.   make docs: HTML of docs.
+# make quick: lint and tests without documentation, browser, further processes and large data; for use while writing.
 # All create .venv and install into it first; a second time they start at once, also without a network.
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test docs clean
+.PHONY: demo test quick docs clean
 
 demo: .venv/.installed
 	$(BIN)/progcl train digits
@@ -13,7 +15,11 @@ test: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+	$(PYTEST)
+
+quick: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(PYTEST) -m "not (docs or browser or kill or processes or large)"
 
 # From scratch every time: the first page is made of the README, which Sphinx does not watch.
 docs: .venv/.installed-dev

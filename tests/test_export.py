@@ -1,4 +1,4 @@
-"""Embeddings leave in formats that other tools read back, and nothing is overwritten unasked."""
+"""Exported embeddings can be read back, and nothing is overwritten without --force."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_neighbors_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("progcl.export.CHUNK", 7)
+    monkeypatch.setattr("progcl.export.CHUNK_ROWS", 7)
     unit = [row / np.linalg.norm(row) for row in VECTORS.astype(float)]
     expected = sorted(((float(unit[3] @ other), node) for node, other in enumerate(unit) if node != 3), reverse=True)
     found = nearest(VECTORS, 3, 5)
@@ -40,8 +40,8 @@ def test_neighbors_are_those_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_npz_and_word2vec_come_back(run: Path) -> None:
     assert np.array_equal(load_embeddings(export(run, "npz")).vectors, VECTORS)
-    head, *lines = export(run, "word2vec").read_text().splitlines()
-    assert head == "30 4"
+    header, *lines = export(run, "word2vec").read_text().splitlines()
+    assert header == "30 4"
     names, rows = zip(*(line.split(" ", 1) for line in lines), strict=True)
     assert list(names) == [str(node) for node in range(30)]
     np.testing.assert_allclose([[float(value) for value in row.split()] for row in rows], VECTORS, rtol=1e-6)
@@ -67,7 +67,7 @@ def test_tensorboards_projector_folder(run: Path) -> None:
     assert 'tensor_path: "vectors.tsv"' in (folder / "projector_config.pbtxt").read_text()
 
 
-def test_names_of_nodes_go_along(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_names_are_exported(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"page {node}" for node in range(30)]
     save_embeddings(run / "embeddings.npz", VECTORS, names)
     assert load_embeddings(export(run, "npz")).ids == names
@@ -75,22 +75,22 @@ def test_names_of_nodes_go_along(run: Path, capsys: pytest.CaptureFixture[str]) 
     assert export(run, "word2vec").read_text().splitlines()[8].startswith("page_7 ")
     assert (export(run, "tensorboard") / "metadata.tsv").read_text().splitlines() == names
     main(["neighbors", str(run), "page 3", "--number", "1"])
-    place, _ = nearest(VECTORS, 3, 1)[0]
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"page {place}\t")
+    neighbor, _ = nearest(VECTORS, 3, 1)[0]
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"page {neighbor}\t")
     with pytest.raises(SystemExit):
         main(["neighbors", str(run), "page3"])
     assert "did you mean `page 3`?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_nothing_is_overwritten_unasked(kind: str, run: Path) -> None:
+def test_nothing_is_overwritten_without_force(kind: str, run: Path) -> None:
     first = export(run, kind)
     with pytest.raises(InputError, match="is there already"):
         export(run, kind)
     assert export(run, kind, force=True) == first
     (run.parent / "mine").mkdir()
     (run.parent / "mine" / "thesis.txt").write_text("all of it")
-    with pytest.raises(InputError, match="other things"):
+    with pytest.raises(InputError, match="other files"):
         export(run, kind, run.parent / "mine", force=True)
     with pytest.raises(InputError, match="run itself"):
         export(run, kind, run, force=True)
@@ -99,9 +99,12 @@ def test_nothing_is_overwritten_unasked(kind: str, run: Path) -> None:
 
 def test_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["neighbors", str(run), "3", "--number", "2"])
-    assert len(capsys.readouterr().out.splitlines()) == 3
-    main(["export", str(run), "--format", "word2vec", "--out", str(run.parent / "deep" / "x.vec")])
-    assert (run.parent / "deep" / "x.vec").exists()
+    rows = [f"{node}\t{cosine:.4f}" for node, cosine in nearest(VECTORS, 3, 2)]
+    assert capsys.readouterr().out.splitlines() == ["node\tcosine", *rows]
+    path = run.parent / "deep" / "x.vec"
+    main(["export", str(run), "--format", "word2vec", "--out", str(path)])
+    assert capsys.readouterr().out == f"{path}\n"
+    assert path.read_text() == export(run, "word2vec").read_text()
     for bad in (["neighbors", "nowhere", "3"], ["neighbors", str(run), "77"], ["export", str(run), "--format", "xls"]):
         with pytest.raises(SystemExit) as stopped:
             main(bad)
@@ -110,6 +113,6 @@ def test_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_names_that_word2vec_could_not_tell_apart_are_refused(run: Path) -> None:
     save_embeddings(run / "embeddings.npz", VECTORS[:3], ["a b", "a_b", "c"])
-    with pytest.raises(InputError, match="1 names are another node's"):
+    with pytest.raises(InputError, match="1 names belong to another node"):
         export(run, "word2vec")
     assert list(run.glob("*.vec")) == []

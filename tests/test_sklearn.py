@@ -77,12 +77,14 @@ def test_every_form_of_a_graph_is_the_same_graph(given: Any) -> None:
     np.testing.assert_allclose(model.transform(given), expected, atol=1e-5)
 
 
-def test_what_is_learned_is_there() -> None:
+def test_a_fitted_model_has_its_attributes() -> None:
     model = small(epochs=8).fit(DATA)
     assert model.embedding_.shape == (200, 8)
     assert model.embedding_.dtype == np.float32
     assert len(model.loss_curve_) == 8
+    assert model.loss_curve_[1] < model.loss_curve_[0]
     assert model.mixture_ is not None
+    assert set(model.mixture_) >= {"alpha", "beta", "weight", "degenerate"}
     assert model.n_features_in_ == 8
     np.testing.assert_array_equal(model.fit_transform(DATA), small(epochs=8).fit(DATA).embedding_)
     again = pickle.loads(pickle.dumps(model))

@@ -1,4 +1,4 @@
-"""The contract, kept by every miner of ours, and broken on purpose."""
+"""Every miner of the library keeps the contract; miners that break it on purpose are found out."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ SMALL = {"hardest": 7, "synthetic": 11}
 
 
 def small(name: str) -> Miner:
-    """A miner of ours with lists that fit a toy graph."""
+    """A miner of the library with few candidates, for a toy graph."""
     return MINERS[name](**(SMALL if name in ("progcl-mix", "mochi") else {}))
 
 
@@ -29,8 +29,8 @@ def test_miner_contract(name: str) -> None:
     check_miner(lambda: small(name))
 
 
-@pytest.mark.parametrize("name", MINERS)
-def test_miner_contract_with_default_options(name: str) -> None:
+@pytest.mark.parametrize("name", ["progcl-mix", "mochi"])
+def test_miner_contract_with_more_candidates_than_nodes(name: str) -> None:
     check_miner(MINERS[name], nodes=12)
 
 
@@ -45,7 +45,7 @@ def test_released_variants_keep_the_contract(make: Callable[..., Miner]) -> None
     check_miner(lambda: make(variant="released"))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(
     name=st.sampled_from(sorted(MINERS)),
     nodes=st.integers(2, 30),
@@ -81,7 +81,7 @@ class CountsItself(Miner):
 
 
 class ByPosition(Miner):
-    """Takes the number of a row for the number of a node."""
+    """Mistakes the number of a row for the number of a node."""
 
     def weight(self, block: Block) -> Tensor:
         position = torch.arange(1, block.sim.size(2) + 1, dtype=block.sim.dtype)
@@ -112,7 +112,7 @@ class WrongPlan(Ring):
 
 
 class AllNodes(Miner):
-    """Takes every node for an anchor."""
+    """Mistakes every node for an anchor."""
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         self.size = len(z1)
@@ -143,7 +143,7 @@ class NoTensor(Miner):
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (Impure, "answers differently"),
+        (Impure, "second call"),
         (Blockwise, "blocks of 1"),
         (CountsItself, "own negatives"),
         (ByPosition, "shuffled"),

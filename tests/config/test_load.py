@@ -1,3 +1,5 @@
+"""Presets, files and overrides: merged, validated, written, and refused with a hint."""
+
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -7,29 +9,30 @@ import torch
 import yaml
 from torch_geometric.data import Data
 
-from progcl import Config, InputError, load_config
-from progcl.config.load import PRESETS, known_keys, to_dict, to_yaml
-from progcl.data.datasets import EMBEDDED, PUBLISHED
-from progcl.methods import METHODS
+from progcl import Config, InputError, Miner, load_config
+from progcl.config.load import PRESETS, to_dict, to_yaml
+from progcl.data.datasets import BUILTIN, PUBLISHED
+from progcl.methods import method_type
 from progcl.miners import MINERS
-from progcl.nn.encoders import ENCODERS
-from progcl.training.trainer import Trainer, make_miner
+from progcl.training.trainer import Trainer
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_loads_and_builds(name: str) -> None:
-    config = load_config(name)
-    assert config.data.name in (*PUBLISHED, *EMBEDDED)
+def test_every_preset_builds_its_method_and_miner() -> None:
     edges = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
-    Trainer(config, Data(x=torch.rand(5, 5), edge_index=edges))
+    for name in PRESETS:
+        config = load_config(name)
+        assert config.data.name in (*PUBLISHED, *BUILTIN), name
+        method = Trainer(config, Data(x=torch.rand(5, 5), edge_index=edges)).method
+        assert type(method) is method_type(config.method.name), name
+        assert {type(miner) for miner in method.miners()} == {MINERS[config.miner.name]} - {Miner}, name
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_short_and_name_their_source(name: str) -> None:
-    lines = PRESETS[name].read_text().splitlines()
-    assert len(lines) <= 35
-    assert lines[0].startswith("# ")
-    assert "Source:" in lines[1]
+def test_presets_are_short_and_name_their_source() -> None:
+    for name, path in PRESETS.items():
+        lines = path.read_text().splitlines()
+        assert len(lines) <= 35, name
+        assert lines[0].startswith("# "), name
+        assert "Source:" in lines[1], name
 
 
 @pytest.mark.parametrize(
@@ -47,13 +50,15 @@ def test_presets_hold_the_papers_table(
     config = load_config(name)
     assert (config.loss.tau, config.train.lr, config.train.epochs) == (tau, lr, epochs)
     assert (config.encoder.hidden, config.encoder.activation) == (hidden, activation)
-    assert (config.miner.start_epoch, config.miner.prior, config.miner.iterations) == (start, prior, 10)
+    miner = to_dict(config)["miner"]
+    assert (miner["start_epoch"], miner["prior"], miner["iterations"]) == (start, prior, 10)
 
 
 def test_overrides_by_dotted_key() -> None:
     config = load_config("photo", {"train.epochs": 5, "miner.name": "progcl-mix", "method.drop_edges": [0.1, 0.2]})
-    assert (config.train.epochs, config.miner.name, config.method.drop_edges) == (5, "progcl-mix", (0.1, 0.2))
-    assert config.miner.prior == 0.15  # the rest of the section stays
+    assert (config.train.epochs, config.miner.name) == (5, "progcl-mix")
+    assert to_dict(config)["method"]["drop_edges"] == [0.1, 0.2]
+    assert to_dict(config)["miner"]["prior"] == 0.15  # the rest of the section stays
 
 
 def test_a_data_set_without_preset_has_the_defaults() -> None:
@@ -78,7 +83,10 @@ def test_a_file_round_trip(tmp_path: Path) -> None:
         ("loss.tau", 0, r"`loss.tau` needs to be in \[0.03, 10\]"),
         ("method.drop_edges", [0.1, 1.5], r"`method.drop_edges` needs to be in \[0, 1\]"),
         ("method.drop_edges", [0.1], "`method.drop_edges`"),
-        ("method.centrality", "fame", "`method.centrality`"),
+        ("method.centrality", "degree", "method `grace` has no option `centrality`\n\nhint: `gca` has it"),
+        ("method.fame", 1, "unknown key `method.fame`"),
+        ("miner.hardest", 3, "`progcl-mix` and `mochi` have it: --miner.name progcl-mix"),
+        ("miner.start_epoch", -1, "`miner.start_epoch` needs to be at least 0"),
         ("encoder.hops", [0, 2, 1], r"`encoder.hops` must rise .*\[0, 2, 1\]"),
         ("encoder.hops", [], "`encoder.hops` must rise"),
         ("encoder.hops", 4, "`encoder.hops`"),
@@ -119,17 +127,6 @@ def test_configurations_are_frozen() -> None:
 
 def test_names_are_looked_up_with_a_suggestion() -> None:
     with pytest.raises(InputError, match="did you mean `progcl-mix`"):
-        make_miner(load_config("digits", {"miner.name": "progcl-mixx"}))
-    assert set(ENCODERS) == {"gcn", "sage", "mlp", "hops"}
-    assert set(METHODS) == {"grace", "gca", "merit"}
-
-
-@pytest.mark.parametrize("name", MINERS)
-def test_a_miner_takes_its_options_from_the_configuration(name: str) -> None:
-    miner = make_miner(load_config("digits", {"miner.name": name, "miner.start_epoch": 7, "miner.hardest": 9}))
-    for option, value in (("start_epoch", 7), ("hardest", 9)):
-        assert getattr(miner, option, value) == value
-
-
-def test_known_keys_are_dotted() -> None:
-    assert {"train.epochs", "miner.name", "data.homophily"} <= set(known_keys())
+        load_config("digits", {"miner.name": "progcl-mixx"})
+    with pytest.raises(InputError, match="did you mean `merit`"):
+        load_config("digits", {"method.name": "merrit"})

@@ -1,16 +1,23 @@
-"""What a user's graph is made into, and what is said of it."""
+"""The one door for graphs: what `prepare` validates, changes, keeps and remarks on."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.io import read_npz
+from torch_geometric.utils import is_undirected
 
-from progcl import InputError
-from progcl.data.prepare import prepare
-from progcl.data.structure import structural_features
-from progcl.data.synthetic import csbm
-from progcl.graph.views import Graph, View
+from progcl import InputError, ProGCL, fit, load_config
+from progcl.data import csbm, digits, load_dataset, prepare
+from progcl.data.datasets import PUBLISHED
+from support.shared import copied, real_file
 
-SYMMETRIC = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
+SYMMETRIC = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]])
+TRIANGLE = torch.tensor([[0, 1, 2], [1, 2, 0]])
 
 
 def graph(edges: torch.Tensor, nodes: int = 3, x: torch.Tensor | None = None) -> Data:
@@ -18,11 +25,13 @@ def graph(edges: torch.Tensor, nodes: int = 3, x: torch.Tensor | None = None) ->
     return Data(edge_index=edges, num_nodes=nodes, x=rows)
 
 
-def test_a_good_graph_stays_as_it_is() -> None:
-    data = prepare(graph(SYMMETRIC))
-    assert data.remarks == []
-    assert set(map(tuple, data.edge_index.T.tolist())) == set(map(tuple, SYMMETRIC.T.tolist()))
-    assert torch.equal(data.x, torch.eye(3))
+def test_a_clean_graph_keeps_its_tensors() -> None:
+    data = graph(SYMMETRIC)
+    prepared = prepare(data)
+    assert prepared.remarks == []
+    assert prepared.edge_index.data_ptr() == SYMMETRIC.data_ptr()
+    assert prepared.x.data_ptr() == data.x.data_ptr()
+    assert "remarks" not in data
 
 
 @pytest.mark.parametrize(
@@ -32,66 +41,172 @@ def test_a_good_graph_stays_as_it_is() -> None:
         ([[0, 0, 1], [1, 1, 2]], 3, "1 duplicate edge left out"),
         ([[0, 1, 2], [1, 2, 0]], 3, "used in both directions"),
         ([[0, 1, 2], [1, 2, 0]], 5, "2 isolated nodes"),
-        ([[0, 1, 2, 3], [1, 0, 3, 2]], 4, "2 parts without edges between them"),
+        ([[0, 1, 2, 3], [1, 0, 3, 2]], 4, "2 connected components"),
     ],
 )
-def test_odd_edges_work_and_are_said(edges: list[list[int]], nodes: int, remark: str) -> None:
+def test_irregular_edges_are_repaired_and_remarked_on(edges: list[list[int]], nodes: int, remark: str) -> None:
     data = prepare(graph(torch.tensor(edges), nodes))
     assert any(remark in each for each in data.remarks)
-    pairs = set(map(tuple, data.edge_index.T.tolist()))
-    assert len(pairs) == data.edge_index.size(1)
-    assert all(a != b and (b, a) in pairs for a, b in pairs)
+    pairs = data.edge_index.T.tolist()
+    assert pairs == sorted(pairs)
+    assert len(pairs) == len(set(map(tuple, pairs)))
+    assert all(a != b and [b, a] in pairs for a, b in pairs)
+
+
+def test_the_check_without_sorting_agrees_with_sorting() -> None:
+    """Sorted, unique edges without loops that are symmetric in degree but not in pairs; and random graphs."""
+    cycle = torch.tensor([[0, 1, 2], [1, 2, 0]])  # in- and out-degrees are equal
+    assert prepare(graph(cycle)).edge_index.tolist() == SYMMETRIC.tolist()
+    generator = torch.Generator().manual_seed(0)
+    for trial in range(30):
+        edges = torch.randint(0, 5, (2, 12), generator=generator)
+        expected = prepare(graph(edges, 5)).edge_index
+        assert is_undirected(expected)
+        order = torch.randperm(expected.size(1), generator=generator) if trial % 2 else slice(None)
+        again = prepare(graph(expected[:, order], 5))
+        assert torch.equal(again.edge_index, expected)
+        assert not any("direction" in remark for remark in again.remarks)
 
 
 @pytest.mark.parametrize(
     ("x", "remark"),
     [
         ([[1, 0], [1, 1], [1, 2]], "1 feature of 2 the same for all nodes"),
-        ([[0, 1], [0, 1], [1, 0]], "1 node with features that another node has, too"),
+        ([[0, 1], [0, 1], [1, 0]], "1 node with the same features as another node"),
         ([[0, 1, 1e6], [1, 1, 2], [2, 0, 3]], "rescale the columns"),
     ],
 )
-def test_odd_features_work_and_are_said(x: list[list[float]], remark: str) -> None:
+def test_unusual_features_are_remarked_on(x: list[list[float]], remark: str) -> None:
     data = prepare(graph(SYMMETRIC, x=torch.tensor(x, dtype=torch.float)))
     assert any(remark in each for each in data.remarks)
 
 
-def test_what_cannot_be_embedded() -> None:
-    with pytest.raises(InputError, match="no edges"):
-        prepare(graph(torch.tensor([[1], [1]])))
-    with pytest.raises(InputError, match="at least 2 nodes"):
-        prepare(graph(torch.tensor([[0], [0]]), nodes=1))
+def test_a_prepared_graph_passes_again_unchanged() -> None:
+    for data in (graph(torch.tensor([[0, 1, 2, 2], [1, 2, 0, 2]]), 5), Data(edge_index=TRIANGLE, num_nodes=4)):
+        once = prepare(data)
+        twice = prepare(once)
+        assert torch.equal(once.x, twice.x)
+        assert torch.equal(once.edge_index, twice.edge_index)
+        assert once.remarks == twice.remarks
+        assert once.structural == twice.structural == (data.x is None)
 
 
-def test_without_features_walks_say_where_a_node_is() -> None:
-    """Two triangles tied by one edge: nodes of a triangle are alike."""
-    edges = torch.tensor([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]])
-    data = prepare(Data(edge_index=edges, num_nodes=6))
-    assert any("no features" in remark for remark in data.remarks)
-    assert data.x.shape == (6, 1 + 6)
-    assert data.x[0] @ data.x[1] > data.x[0] @ data.x[5] + 0.4
-    assert data.x[2, 0] == data.x[:, 0].max() == 1  # it has the most neighbors
+def test_attributes_of_nodes_are_kept_and_those_of_edges_dropped() -> None:
+    data = graph(TRIANGLE)
+    data.y, data.ids, data.classes = torch.tensor([[0], [1], [0]]), ["a", "b", "c"], ["no", "yes"]
+    data.train_mask = torch.tensor([[True, False]] * 3)
+    data.edge_weight = torch.ones(3)
+    data.x = data.x.double()
+    data.edge_index = TRIANGLE.int()
+    prepared = prepare(data)
+    assert prepared.y.tolist() == [0, 1, 0]
+    assert (prepared.ids, prepared.classes) == (data.ids, data.classes)
+    assert prepared.train_mask is data.train_mask
+    assert "edge_weight" not in prepared
+    assert any("edge_weight" in remark for remark in prepared.remarks)
+    assert prepared.x.dtype == torch.float32
 
 
-def test_walks_are_those_of_dense_powers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("progcl.data.structure.WIDTH", 8)
-    monkeypatch.setattr("progcl.data.structure.SPARE", 30)
-    data = csbm(nodes=90, classes=4, degree=8, homophily=0.9)
-    step = View(Graph(data)).symmetric.matrix.to_dense().double()
-    mean = sum(torch.linalg.matrix_power(step, power) for power in range(1, 11)) / 10
-    assert isinstance(mean, torch.Tensor)
-    strength, vectors = torch.linalg.eigh(mean)
-    expected = torch.nn.functional.normalize((vectors * strength)[:, -8:], dim=1)
-    found = structural_features(data.edge_index, 90)[:, 1:].double()
-    torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-2, rtol=0)  # up to a rotation
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edge_index": torch.tensor([[1], [1]])}, "no edges"),
+        ({"edge_index": torch.zeros(2, 0, dtype=torch.long)}, "no edges"),
+        ({"edge_index": None}, "no `edge_index`"),
+        ({"edge_index": torch.zeros(2, 3)}, r"integers \[2, E\] \(got torch.float32"),
+        ({"edge_index": torch.zeros(3, 2, dtype=torch.long)}, r"\[3, 2\]"),
+        ({"edge_index": torch.tensor([[0], [3]])}, "names node 3"),
+        ({"edge_index": torch.tensor([[0], [-1]])}, "names node -1"),
+        ({"x": torch.ones(3)}, r"features need to be \[N, F\] \(got \[3\]\)"),
+        ({"x": torch.ones(4, 2)}, r"features \[4, 2\] for 3 nodes"),
+        ({"x": torch.tensor([[0.0, 1], [2, torch.inf], [3, 4]])}, "inf of node `1` in column 2"),
+        (
+            {"x": torch.tensor([[0.0], [2], [torch.nan]]), "ids": ["a", "b", "c"]},
+            "nan of node `c` in column 1",
+        ),
+        ({"x": torch.ones(1, 1), "num_nodes": 1}, "at least 2 nodes"),
+        ({"y": torch.zeros(2)}, "`y` has 2 values for 3 nodes"),
+        ({"y": torch.zeros(3, 4)}, "`y` has 12 values for 3 nodes"),
+        ({"ids": ["a"]}, "`ids` has 1 values"),
+        ({"train_mask": torch.ones(4, dtype=torch.bool)}, "`train_mask` has 4 values"),
+    ],
+)
+def test_bad_graphs_are_refused(change: dict[str, Any], message: str) -> None:
+    data = graph(SYMMETRIC)
+    for key, value in change.items():
+        data[key] = value
+    with pytest.raises(InputError, match=message):
+        prepare(data)
 
 
-def test_walks_do_not_depend_on_the_number_of_threads() -> None:
-    data = csbm(nodes=2000, degree=8)
-    threads = torch.get_num_threads()
-    made = []
-    for number in (1, 2):
-        torch.set_num_threads(number)
-        made.append(structural_features(data.edge_index, 2000))
-    torch.set_num_threads(threads)
-    assert torch.equal(*made)
+@pytest.mark.parametrize("data", [Data(edge_index=TRIANGLE), Data(edge_index=TRIANGLE, x=torch.ones(3, 0))])
+def test_nodes_without_features_are_counted_by_their_edges(data: Data) -> None:
+    prepared = prepare(data)
+    assert prepared.structural
+    assert prepared.num_nodes == len(prepared.x) == 3
+
+
+def test_sparse_features_become_dense() -> None:
+    assert torch.equal(prepare(graph(SYMMETRIC, x=torch.eye(3).to_sparse())).x, torch.eye(3))
+
+
+def photo(root: Path) -> tuple[Data, Data]:
+    return PUBLISHED["photo"].open(copied("photo", root)), load_dataset("photo", root, normalize=False)
+
+
+def cora(root: Path) -> tuple[Data, Data]:
+    data = read_npz(str(real_file("cora/cora.npz")))
+    return data, prepare(data)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        lambda root: (digits(), load_dataset("digits", normalize=False)),
+        lambda root: (csbm(nodes=500), load_dataset("csbm", normalize=False, nodes=500)),
+        photo,
+        cora,
+    ],
+    ids=["digits", "csbm", "photo", "cora"],
+)
+def test_data_sets_keep_their_edges_and_features(load: Callable[[Path], tuple[Data, Data]], tmp_path: Path) -> None:
+    before, after = load(tmp_path)
+    for name in ("edge_index", "x", "y"):
+        assert torch.equal(before[name], after[name]), name
+
+
+OPTIONS: dict[str, Any] = {
+    **{"train.epochs": 4, "train.lr": 1e-3, "train.seed": 0, "miner.start_epoch": 2, "probe.protocol": "none"},
+    **{"batch.size": None, "batch.steps": None, "encoder.hidden": 8, "encoder.projection": 8},
+    **{"method.walk": 0, "method.drop_features": [0.2, 0.2]},
+}
+
+
+@pytest.mark.filterwarnings("ignore:no mixture fitted")
+def test_a_directed_graph_gives_the_same_result_through_every_interface(tmp_path: Path) -> None:
+    data = csbm(nodes=60, features=8)
+    data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    np.savez(tmp_path / "g.npz", edge_index=data.edge_index.numpy(), x=data.x.numpy())
+    file = load_config("embed", {**OPTIONS, "data.graph": str(tmp_path / "g.npz")})
+    expected = fit(file).embeddings
+    for config in (file, load_config("embed", {**OPTIONS, "data.name": "digits"})):
+        assert torch.equal(fit(config, data=data).embeddings, expected)
+        assert torch.equal(fit(config, data=prepare(data)).embeddings, expected)
+    model = ProGCL(hidden=8, random_state=0, options=OPTIONS)
+    assert np.array_equal(model.fit(data).embedding_, expected.numpy())
+    assert np.array_equal(model.fit(str(tmp_path / "g.npz")).embedding_, expected.numpy())
+
+
+def test_mapped_features_are_not_copied(tmp_path: Path) -> None:
+    data = csbm(nodes=60)
+    np.save(tmp_path / "x.npy", data.x.numpy())
+    for mode in ("r", "c"):
+        rows = np.load(tmp_path / "x.npy", mmap_mode=mode)
+        prepared = prepare(Data(x=rows, edge_index=data.edge_index))
+        assert prepared.mapped
+        assert prepared.x.data_ptr() == rows.ctypes.data
+        assert torch.equal(prepared.x, data.x)
+        assert prepare(prepared).x.data_ptr() == rows.ctypes.data
+    np.save(tmp_path / "x.npy", data.x.double().numpy())
+    with pytest.raises(InputError, match="float32"):
+        prepare(Data(x=np.load(tmp_path / "x.npy", mmap_mode="r"), edge_index=data.edge_index))

@@ -6,9 +6,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
 
 import numpy as np
 import pytest
@@ -19,7 +18,9 @@ from progcl.data.synthetic import csbm
 from support.blocks import NOT_RUN, PAGES, README, ROOT, Reader, blocks_of, check_options, commands_of
 from support.shared import copied
 
+pytestmark = pytest.mark.docs
 EQUATIONS = ROOT / "docs" / "equations.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
 
 def features_in_files() -> None:
@@ -32,9 +33,10 @@ def examples() -> None:
     shutil.copytree(ROOT / "examples", "examples")
 
 
-BESIDE = {"large": features_in_files, "miner": examples}  # what a page's reader has in the folder
+BESIDE = {"large": features_in_files, "methods": examples, "miner": examples}  # what a page's reader has in the folder
 
 
+@pytest.mark.docs(seconds=4)
 @pytest.mark.filterwarnings("ignore:no mixture fitted")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,11 +91,10 @@ def example(span: str) -> str:
     return span.replace("NAME", "gaussian")
 
 
-@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, CONTRIBUTING, *PAGES], ids=lambda page: page.stem)
 def test_files_that_a_page_names_exist(page: Path) -> None:
-    for name in re.findall(r"\b(?:benchmarks|results|examples|tests|docs)/[\w/-]+\.\w+", outside_of_blocks(page)):
-        places = [ROOT / name, ROOT / "benchmarks" / name]  # a link may start in either
-        assert any(place.exists() for place in places), name
+    for name in re.findall(r"\b(?:benchmarks|results|examples|src|tests|docs)/[\w/-]+\.\w+", outside_of_blocks(page)):
+        assert (ROOT / name).exists(), name
 
 
 def outside_of_blocks(page: Path) -> str:
@@ -126,21 +127,19 @@ def test_functions_of_the_table_exist() -> None:
     for row in rows():
         assert code(row[1]), row
         for name in code(row[1]):
-            module, *path = name.split(".")
-            found: Any = import_module(f"progcl.{module}")
-            for part in path:
-                found = getattr(found, part)
+            assert resolve_name(f"progcl.{name}"), name
 
 
 def test_tests_of_the_table_exist() -> None:
     for row in rows():
         assert code(row[2]), row
         for name in code(row[2]):
-            module, function = name.split(".")
-            tree = ast.parse((ROOT / "tests" / f"{module}.py").read_text())
+            module, function = name.split("::")
+            tree = ast.parse((ROOT / "tests" / module).read_text())
             assert function in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)], name
 
 
+@pytest.mark.docs(seconds=10)
 def test_the_documentation_builds_without_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-d", str(tmp_path / "trees")]
@@ -148,5 +147,4 @@ def test_the_documentation_builds_without_warnings(tmp_path: Path, monkeypatch: 
     assert built.returncode == 0, built.stderr
     page = (tmp_path / "api.html").read_text()
     for name in progcl.__all__:
-        home = getattr(progcl, name).__module__.replace("progcl.miners.", "progcl.miners ").split()[0]
-        assert f'id="{home}.{name}"' in page, name
+        assert f'id="{getattr(progcl, name).__module__}.{name}"' in page, name

@@ -10,11 +10,13 @@ from nbclient import NotebookClient
 
 from support.pygcl import stand_in_for_compiled_packages
 
+pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
+@pytest.mark.docs(seconds=3)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     if "from GCL" in path.read_text():
@@ -26,6 +28,7 @@ def test_example(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert len(path.read_text().splitlines()) < 80
 
 
+@pytest.mark.docs(seconds=15)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it is, from top to bottom, in a kernel of its own."""

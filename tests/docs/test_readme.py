@@ -7,7 +7,8 @@ import torch
 
 from progcl.data.synthetic import csbm
 from support.blocks import README, ROOT, Reader, blocks_of, commands_of
-from support.shared import copied
+
+pytestmark = pytest.mark.docs
 
 
 def test_there_is_something_to_run() -> None:
@@ -20,10 +21,10 @@ def test_make_targets_exist(command: str) -> None:
     assert f"\n{command.split()[1]}:" in (ROOT / "Makefile").read_text()
 
 
+@pytest.mark.docs(seconds=20)
 @pytest.mark.filterwarnings("ignore:no mixture fitted")
 def test_the_readme_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder with a graph; the reader's own network is a small one."""
-    monkeypatch.setenv("PROGCL_DATA", str(copied("photo", tmp_path / "data")))
     monkeypatch.chdir(tmp_path)
     edges = csbm(nodes=60).edge_index.T.tolist()
     Path("my_graph.csv").write_text("".join(f"{one},{other}\n" for one, other in edges))

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.data.synthetic import csbm
-from progcl.graph.augmentations import CAP, adaptive_rates, edge_unimportance, feature_unimportance
+from progcl.graph.augmentations import MAX_DROP_RATE, adaptive_rates, edge_unimportance, feature_unimportance
 from progcl.graph.centrality import CENTRALITIES, degree
 from progcl.graph.views import Graph
 
@@ -20,16 +20,16 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 @pytest.mark.parametrize(("edges", "features"), [(0.3, 0.1), (0.6, 0.4), (0.0, 0.0), (1.0, 1.0)])
 def test_rates_are_kept_within_binomial_bounds(edges: float, features: float) -> None:
-    kept_edges, kept_columns = masks(edges, features)
-    assert_binomial(int((~kept_edges).sum()), DATA.edge_index.size(1), edges)
-    assert_binomial(int((~kept_columns).sum()), 400, features)
+    edge_mask, feature_mask = masks(edges, features)
+    assert_binomial(int((~edge_mask).sum()), DATA.edge_index.size(1), edges)
+    assert_binomial(int((~feature_mask).sum()), 400, features)
 
 
 def masks(edges: float | Tensor, features: float, seed: int = 0) -> tuple[Tensor, Tensor]:
-    cut = GRAPH.view(edges, features, seeded(seed))
-    assert cut.kept_edges is not None
-    assert cut.kept_columns is not None
-    return cut.kept_edges, cut.kept_columns
+    view = GRAPH.view(edges, features, seeded(seed))
+    assert view.edge_mask is not None
+    assert view.feature_mask is not None
+    return view.edge_mask, view.feature_mask
 
 
 def assert_binomial(successes: int, trials: int, rate: float) -> None:
@@ -38,10 +38,10 @@ def assert_binomial(successes: int, trials: int, rate: float) -> None:
 
 
 def test_directions_of_an_edge_are_dropped_independently() -> None:
-    kept, _ = masks(0.5, 0.0)
-    left = {tuple(edge) for edge in DATA.edge_index[:, kept].T.tolist()}
-    single = sum((target, source) not in left for source, target in left)
-    assert_binomial(single, len(left), 0.5)
+    edge_mask, _ = masks(0.5, 0.0)
+    remaining = {tuple(edge) for edge in DATA.edge_index[:, edge_mask].T.tolist()}
+    single = sum((target, source) not in remaining for source, target in remaining)
+    assert_binomial(single, len(remaining), 0.5)
 
 
 def test_views_repeat_with_their_generator_and_differ_without() -> None:
@@ -77,29 +77,31 @@ def test_adaptive_rates_are_probabilities_around_the_rate(centrality: str) -> No
     for weights in (edge_unimportance(DATA, centrality), feature_unimportance(DATA, centrality)):
         rates = adaptive_rates(weights, 0.4)
         assert (rates >= 0).all()
-        assert (rates <= CAP).all()
+        assert (rates <= MAX_DROP_RATE).all()
         assert 0.25 < rates.mean() <= 0.4 + 1e-4
 
 
 def test_adaptive_views_keep_the_important() -> None:
     rates = adaptive_rates(edge_unimportance(DATA, "degree"), 0.5)
-    kept, _ = masks(rates, 0.0)
+    edge_mask, _ = masks(rates, 0.0)
     sinks = degree(DATA)[DATA.edge_index[1]]
-    assert sinks[kept].mean() > sinks.mean()
+    assert sinks[edge_mask].mean() > sinks.mean()
 
 
 @pytest.mark.parametrize("centrality", CENTRALITIES)
 @pytest.mark.parametrize("n", [6, 50, 300])
-def test_where_all_are_alike_the_rates_are_too(n: int, centrality: str) -> None:
+def test_nodes_of_equal_centrality_have_equal_rates(n: int, centrality: str) -> None:
     ring = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
     data = Data(x=torch.ones(n, 3), edge_index=torch.cat([ring, ring.flip(0)], dim=1))
     for weights in (edge_unimportance(data, centrality), feature_unimportance(data, centrality)):
         assert adaptive_rates(weights, 0.3).tolist() == pytest.approx([0.3] * len(weights))
 
 
-def test_unused_columns_are_no_trouble() -> None:
-    data = Data(x=(torch.arange(6) % 3 == 1).float().repeat(2000, 1), edge_index=DATA.edge_index)
-    assert feature_unimportance(data, "degree").isfinite().all()
+def test_unused_columns_count_as_the_least_used_one() -> None:
+    x = torch.zeros(2000, 4)
+    x[:500, 1], x[:900, 2] = 1, 1
+    unused, least, most, _ = feature_unimportance(Data(x=x, edge_index=DATA.edge_index), "degree").tolist()
+    assert unused == least > most
 
 
 def test_dense_features_count_by_magnitude() -> None:

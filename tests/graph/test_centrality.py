@@ -7,24 +7,24 @@ from torch_geometric.utils import to_networkx, to_undirected
 from progcl.data.synthetic import csbm
 from progcl.graph.centrality import CENTRALITIES, degree, eigenvector, pagerank
 
-TWO_PARTS = Data(
+COMPONENTS = Data(
     edge_index=to_undirected(torch.tensor([[0, 0, 0, 1, 4], [1, 2, 3, 2, 5]])),
     num_nodes=7,
     x=torch.ones(7, 2),
-)  # a triangle with a tail, an edge, and a node alone
+)  # a triangle with a tail, an edge, and an isolated node
 
 
 def test_degree() -> None:
-    assert degree(TWO_PARTS).tolist() == [3, 2, 2, 1, 1, 1, 0]
+    assert degree(COMPONENTS).tolist() == [3, 2, 2, 1, 1, 1, 0]
 
 
 def test_pagerank_is_its_recurrence() -> None:
     x = [1.0] * 7
-    edges = TWO_PARTS.edge_index.T.tolist()
-    degrees = degree(TWO_PARTS).tolist()
+    edges = COMPONENTS.edge_index.T.tolist()
+    degrees = degree(COMPONENTS).tolist()
     for _ in range(3):
         x = [0.15 * x[i] + 0.85 * sum(x[u] / degrees[u] for u, v in edges if v == i) for i in range(7)]
-    assert pagerank(TWO_PARTS, steps=3).tolist() == pytest.approx(x, rel=1e-5)
+    assert pagerank(COMPONENTS, steps=3).tolist() == pytest.approx(x, rel=1e-5)
 
 
 def test_eigenvector_is_networkx_on_a_connected_graph() -> None:
@@ -36,13 +36,15 @@ def test_eigenvector_is_networkx_on_a_connected_graph() -> None:
 
 
 def test_eigenvector_of_several_components_lives_on_the_leading_one() -> None:
-    central = eigenvector(TWO_PARTS)
+    central = eigenvector(COMPONENTS)
     assert (central[:4] > 0.2).all()
     assert (central[4:] < 1e-6).all()
     assert (central > 0).all()
 
 
 @pytest.mark.parametrize("name", CENTRALITIES)
-def test_a_graph_without_edges(name: str) -> None:
+def test_without_edges_all_nodes_are_equally_central(name: str) -> None:
     empty = Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=4, x=torch.ones(4, 1))
-    assert CENTRALITIES[name](empty, 3).isfinite().all()
+    central = CENTRALITIES[name](empty, 3)
+    assert central.isfinite().all()
+    torch.testing.assert_close(central, central[:1].expand(4))

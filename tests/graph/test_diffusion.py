@@ -1,4 +1,4 @@
-"""Links by personalized PageRank against PyG's, and against the matrix that they are read from."""
+"""Edges of personalized PageRank against PyG's diffusion, and against the full matrix."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def dense(edge_index: torch.Tensor, weight: torch.Tensor, nodes: int) -> torch.T
 
 
 @pytest.mark.parametrize("teleport", [0.05, 0.2, 0.9, 1.0])
-def test_all_links_are_pygs_diffusion(teleport: float) -> None:
+def test_all_entries_are_pygs_diffusion(teleport: float) -> None:
     data = csbm(nodes=120, degree=4, seed=1)
     ours = dense(*top_ppr_edges(data, teleport, 120), 120)
     loops = torch.arange(120).repeat(2, 1)
@@ -29,16 +29,16 @@ def test_all_links_are_pygs_diffusion(teleport: float) -> None:
     torch.testing.assert_close(ours, expected.double(), rtol=0, atol=3e-5)
 
 
-def test_a_node_keeps_its_strongest_links_and_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_keeps_its_largest_entries_and_the_sum_of_its_column(monkeypatch: pytest.MonkeyPatch) -> None:
     data = csbm(nodes=90, degree=4, seed=2)
-    whole = dense(*top_ppr_edges(data, 0.1, 90), 90)
-    monkeypatch.setattr("progcl.graph.diffusion.ELEMENTS", 90 * 7)  # several blocks
+    full = dense(*top_ppr_edges(data, 0.1, 90), 90)
+    monkeypatch.setattr("progcl.graph.diffusion.BLOCK_ELEMENTS", 90 * 7)  # several blocks
     edges, weight = top_ppr_edges(data, 0.1, 5)
-    kept = dense(edges, weight, 90)
-    assert torch.equal((kept > 0).sum(dim=1), (whole > 0).sum(dim=1).clamp_max(5))
-    torch.testing.assert_close(kept.sum(dim=1), whole.sum(dim=1), rtol=1e-4, atol=0)
-    threshold = whole.topk(5, dim=1).values[:, -1:]
-    assert ((kept > 0) == (whole > 0) & (whole >= threshold - 1e-7)).all()
+    sparsified = dense(edges, weight, 90)
+    assert torch.equal((sparsified > 0).sum(dim=1), (full > 0).sum(dim=1).clamp_max(5))
+    torch.testing.assert_close(sparsified.sum(dim=1), full.sum(dim=1), rtol=1e-4, atol=0)
+    threshold = full.topk(5, dim=1).values[:, -1:]
+    assert ((sparsified > 0) == (full > 0) & (full >= threshold - 1e-7)).all()
 
 
 def test_isolated_nodes_and_directed_edges() -> None:
@@ -48,19 +48,19 @@ def test_isolated_nodes_and_directed_edges() -> None:
     assert matrix[3].tolist() == pytest.approx([0, 0, 0, 1], abs=1e-5)
 
 
-def test_views_of_weighted_and_added_edges() -> None:
+def test_views_of_weighted_and_extra_edges() -> None:
     data = csbm(nodes=40, degree=4, seed=3)
     graph = Graph(data)
     edges, weight = top_ppr_edges(data, 0.1, 6)
     adjacency = View(graph.with_edges(edges, weight)).symmetric
-    torch.testing.assert_close(adjacency.matrix.to_dense().double(), dense(edges, weight, 40))
-    torch.testing.assert_close(adjacency.transpose.to_dense(), adjacency.matrix.to_dense().T)
-    kept = torch.rand(edges.size(1), generator=torch.Generator().manual_seed(0)) < 0.5
-    some = View(graph.with_edges(edges, weight), kept).symmetric.matrix.to_dense()
-    torch.testing.assert_close(some.double(), dense(edges[:, kept], weight[kept], 40))
+    torch.testing.assert_close(adjacency.csr.to_dense().double(), dense(edges, weight, 40))
+    torch.testing.assert_close(adjacency.transpose.to_dense(), adjacency.csr.to_dense().T)
+    mask = torch.rand(edges.size(1), generator=torch.Generator().manual_seed(0)) < 0.5
+    some = View(graph.with_edges(edges, weight), mask).symmetric.csr.to_dense()
+    torch.testing.assert_close(some.double(), dense(edges[:, mask], weight[mask], 40))
     added = torch.tensor([[0, 5, 7], [9, 9, 3]])
-    seen = View(graph, added=added).symmetric
+    extended = View(graph, extra_edges=added).symmetric
     longer = Data(x=data.x, edge_index=torch.cat([data.edge_index, added], dim=1))
-    whole = View(Graph(longer)).symmetric
-    torch.testing.assert_close(seen.matrix.to_dense(), whole.matrix.to_dense())
-    torch.testing.assert_close(seen.transpose.to_dense(), whole.transpose.to_dense())
+    expected = View(Graph(longer)).symmetric
+    torch.testing.assert_close(extended.csr.to_dense(), expected.csr.to_dense())
+    torch.testing.assert_close(extended.transpose.to_dense(), expected.transpose.to_dense())

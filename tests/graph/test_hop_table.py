@@ -1,4 +1,4 @@
-"""The table of hops against its definition, and training on it."""
+"""The hop table against its definition, and training on it."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 from torch_geometric.nn import SGConv
 
-from progcl import InputError, fit, load_config
+from progcl import fit, load_config
 from progcl.data.synthetic import csbm
-from progcl.graph.hop_table import WIDE, HopTable, reduced, stack_hops, svd_directions
+from progcl.graph.hop_table import MAX_GRAM_COLUMNS, HopTable, project, stack_hops, svd_directions
 from progcl.training.trainer import Trainer
 
 DATA = csbm(nodes=150, classes=3, degree=8, features=12, signal=3)
@@ -38,55 +38,60 @@ def test_blocks_are_pygs_propagation_with_unit_rows() -> None:
         torch.testing.assert_close(rows[:, 12 * block : 12 * (block + 1)], normalize(expected, dim=1))
 
 
-@pytest.mark.parametrize("wide", [WIDE, 5], ids=["by products", "by random projections"])
+@pytest.mark.parametrize("wide", [MAX_GRAM_COLUMNS, 5], ids=["by products", "by random projections"])
 def test_directions_are_numpys_singular_vectors(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("progcl.graph.hop_table.WIDE", wide)
-    monkeypatch.setattr("progcl.graph.hop_table.CHUNK", 40)
-    found = svd_directions(DATA.x, 4)
+    monkeypatch.setattr("progcl.graph.hop_table.MAX_GRAM_COLUMNS", wide)
+    monkeypatch.setattr("progcl.graph.hop_table.ROWS_PER_CHUNK", 40)
+    directions = svd_directions(DATA.x, 4)
     unit = normalize(DATA.x, dim=1)
     _, _, vectors = np.linalg.svd(unit.numpy(), full_matrices=False)
-    np.testing.assert_allclose(np.abs(vectors[:4] @ found.numpy()), np.eye(4), atol=2e-3)
-    torch.testing.assert_close(reduced(DATA.x, found), unit @ found)
+    np.testing.assert_allclose(np.abs(vectors[:4] @ directions.numpy()), np.eye(4), atol=2e-3)
+    torch.testing.assert_close(project(DATA.x, directions), unit @ directions)
     assert torch.equal(svd_directions(DATA.x, 12), torch.eye(12))
 
 
 @pytest.mark.filterwarnings("ignore:no mixture fitted")
-@pytest.mark.parametrize("size", [None, 40])
-@pytest.mark.parametrize("miner", ["none", "progcl-weight", "progcl-mix"])
-def test_it_learns_whole_and_in_batches(size: int | None, miner: str) -> None:
-    config = load_config("csbm", {**SETTINGS, "batch.size": size, "miner.name": miner, "train.epochs": 12})
-    result = fit(config, data=DATA)
+@pytest.mark.parametrize(
+    ("size", "miner"),
+    [(None, "none"), (40, "none"), (None, "progcl-weight"), (40, "progcl-weight"), (40, "progcl-mix")],
+)
+def test_a_run_on_the_hop_table_learns(size: int | None, miner: str) -> None:
+    """Until epoch 10 the loss is InfoNCE for every miner."""
+    changes = {"batch.size": size, "miner.name": miner, "miner.start_epoch": 10, "train.epochs": 12}
+    result = fit(load_config("csbm", {**SETTINGS, **changes}, strict=False), data=DATA)
+    assert result.losses[8] < result.losses[0]
     assert result.embeddings.shape == (150, 16)
-    assert result.losses[-1] < result.losses[0] or miner != "none"
     assert result.score is not None
     assert result.score.mean > 60
 
 
-def test_a_batch_has_the_rows_of_its_nodes() -> None:
+def test_a_batch_has_the_rows_of_its_seeds() -> None:
     graph = HopTable(DATA, torch.eye(12), hops=[0, 1], size=40, seed=3)
-    met = torch.cat([part.seeds for part in graph.batches(1) if part.seeds is not None])
-    assert met.sort().values.tolist() == list(range(150))
-    part = next(graph.batches(2))
-    assert part.seeds is not None
-    assert torch.equal(part.view(0.0, 0.0, torch.Generator()).rows, graph.rows[part.seeds])
+    seeds = torch.cat([batch.seeds for batch in graph.batches(1) if batch.seeds is not None])
+    assert seeds.sort().values.tolist() == list(range(150))
+    batch = next(graph.batches(2))
+    assert batch.seeds is not None
+    assert torch.equal(batch.view(0.0, 0.0, torch.Generator()).rows, graph.rows[batch.seeds])
 
 
 @pytest.mark.parametrize("walk", [0, 2])
-def test_entries_are_dropped_at_their_rate_and_alike_in_a_split(walk: int) -> None:
-    whole = next(HopTable(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3).batches(1))
+def test_entries_are_dropped_at_their_rate_and_alike_in_shards(walk: int) -> None:
+    unsplit = next(HopTable(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3).batches(1))
     generator = torch.Generator()
-    before, seen = (whole.view(0.0, rate, generator.manual_seed(1)).rows for rate in (0.0, 0.25))
-    kept = (seen != 0).float().mean() / (before != 0).float().mean()
-    assert kept.item() == pytest.approx(0.75, abs=0.05)
+    before, masked = (unsplit.view(0.0, rate, generator.manual_seed(1)).rows for rate in (0.0, 0.25))
+    keep_rate = (masked != 0).float().mean() / (before != 0).float().mean()
+    assert keep_rate.item() == pytest.approx(0.75, abs=0.05)
     halves = []
     for number in range(2):
-        part = next(HopTable(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3, part=(number, 2)).batches(1))
-        halves.append(part.view(0.0, 0.25, generator.manual_seed(1)).rows)
-    assert torch.equal(torch.cat(halves), seen)
+        batch = next(
+            HopTable(DATA, torch.eye(12), hops=[0, 1], walk=walk, size=40, seed=3, shard=(number, 2)).batches(1)
+        )
+        halves.append(batch.view(0.0, 0.25, generator.manual_seed(1)).rows)
+    assert torch.equal(torch.cat(halves), masked)
 
 
 @pytest.mark.parametrize("size", [None, 40])
-def test_with_walks_a_node_some_steps_away_stands_for_a_node(size: int | None) -> None:
+def test_with_walks_a_row_is_that_of_a_node_some_steps_away(size: int | None) -> None:
     own, walked = (
         next(HopTable(DATA, torch.eye(12), hops=[0], walk=walk, size=size, seed=3).batches(1)) for walk in (0, 2)
     )
@@ -102,36 +107,28 @@ def test_with_walks_a_node_some_steps_away_stands_for_a_node(size: int | None) -
     assert not torch.equal(first, second)
 
 
-def test_walks_are_for_the_table_of_hops() -> None:
-    first, *_, last = fit(load_config("csbm", {**SETTINGS, "method.walk": 2, "miner.name": "none"}), data=DATA).losses
+def test_a_run_with_walks_learns() -> None:
+    changes = {"method.walk": 2, "miner.name": "none"}
+    first, *_, last = fit(load_config("csbm", {**SETTINGS, **changes}, strict=False), data=DATA).losses
     assert last < first
-    for changes in ({"encoder.name": "gcn"}, {"method.walk": -1}):
-        with pytest.raises(InputError, match="walk"):
-            load_config("csbm", {**SETTINGS, "method.walk": 2, **changes})
-
-
-@pytest.mark.parametrize("changes", [{"method.drop_edges": [0.1, 0.0]}, {"method.name": "gca"}])
-def test_edges_cannot_be_dropped_after_they_were_followed(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="before training"):
-        load_config("csbm", {**SETTINGS, **changes})
 
 
 @pytest.mark.parametrize("encoder", ["hops", "gcn"])
-def test_features_beside_the_embedding(encoder: str) -> None:
+def test_hop_features_are_appended_to_the_embedding(encoder: str) -> None:
     config = load_config("csbm", {**SETTINGS, "encoder.name": encoder, "encoder.with_features": True})
     result = fit(config, data=DATA)
     assert result.embeddings.shape == (150, 16 + 3 * 8)
-    table = stack_hops(reduced(DATA.x, svd_directions(DATA.x, 8)), DATA, [0, 1, 2])
+    table = stack_hops(project(DATA.x, svd_directions(DATA.x, 8)), DATA, [0, 1, 2])
     torch.testing.assert_close(result.embeddings[:, 16:], normalize(table, dim=1))
     torch.testing.assert_close(result.embeddings[:, :16].norm(dim=1), torch.ones(150))
 
 
 @pytest.mark.filterwarnings("ignore:no mixture fitted")
 def test_inductive_training_sees_nothing_of_other_nodes() -> None:
-    """Features and edges of the others may change: the encoder and the directions do not."""
+    """Changed features of held-out nodes change neither the encoder nor the directions."""
     config = load_config("csbm", {**SETTINGS, "data.inductive": True, "probe.nodes": "heldout"})
     training = Trainer(config, DATA)
-    members = set(training.seen.x.double().sum(dim=1).tolist())
+    members = set(training.train_data.x.double().sum(dim=1).tolist())
     others = torch.tensor([float(row.double().sum()) not in members for row in DATA.x])
     assert int(others.sum()) == 60
     changed = Data(x=DATA.x.clone(), edge_index=DATA.edge_index, y=DATA.y)
@@ -148,7 +145,7 @@ def test_inductive_training_sees_nothing_of_other_nodes() -> None:
 
 def test_anchors_are_the_only_rows_that_a_step_reads() -> None:
     graph, anchors = HopTable(DATA, torch.eye(12), hops=[0, 1]), torch.arange(0, 20, 3)
-    second = next(graph.batches(1)).of(anchors, (1, 2))
+    second = next(graph.batches(1)).restrict(anchors, (1, 2))
     assert second.seeds is anchors
     torch.testing.assert_close(second.view(0.0, 0.0, torch.Generator()).rows, graph.rows[anchors[3:]])
     everyone, some = (

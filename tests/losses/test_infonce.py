@@ -5,8 +5,10 @@ import torch
 from torch import Tensor
 
 from progcl import InfoNCE, InputError, Miner
-from progcl.miners.base import Block, blocks
-from support.naive import clusters, infonce, unit
+from progcl.losses.infonce import OneWay
+from progcl.miners.base import Block, iterate_blocks
+from progcl.miners.debiased import HCL
+from support.naive import clusters, infonce, unit, unit_views
 
 
 @pytest.mark.parametrize(("n", "tau"), [(2, 0.1), (7, 0.4), (16, 2.0)])
@@ -17,7 +19,7 @@ def test_infonce_is_its_definition(n: int, tau: float) -> None:
 
 @pytest.mark.parametrize("n", [2, 5, 33])
 def test_parallel_embeddings_have_a_closed_form(n: int) -> None:
-    """All 2N-1 candidates of an anchor look the same: a guess among them."""
+    """All 2N-1 candidates of an anchor are equal: log(2N-1)."""
     h = torch.ones(n, 4, dtype=torch.float64)
     assert InfoNCE(0.3)(h, 2 * h).item() == pytest.approx(math.log(2 * n - 1), rel=1e-12)
 
@@ -48,8 +50,8 @@ def test_gradcheck() -> None:
 def test_gradient_reaches_one_view_alone() -> None:
     h1, h2 = clusters(6, 4, 0).requires_grad_(), clusters(6, 4, 1)
     both = InfoNCE(0.3)(h1, h2.clone().requires_grad_())
-    alone = InfoNCE(0.3)(h1, h2)
-    (first,), (second,) = torch.autograd.grad(both, h1), torch.autograd.grad(alone, h1)
+    one_view = InfoNCE(0.3)(h1, h2)
+    (first,), (second,) = torch.autograd.grad(both, h1), torch.autograd.grad(one_view, h1)
     torch.testing.assert_close(first, second)
     with torch.no_grad():
         assert not InfoNCE(0.3)(h1, h2).requires_grad
@@ -59,12 +61,12 @@ def test_a_sharp_temperature_stays_finite_in_float32() -> None:
     h = torch.cat([torch.eye(4), -torch.eye(4)]).requires_grad_()
     loss = InfoNCE(0.03)(h, -h)
     loss.backward()
-    assert loss.isfinite()
+    assert loss.item() == pytest.approx(infonce(h.detach().double(), -h.detach().double(), 0.03), rel=1e-5)
     assert h.grad is not None
     assert h.grad.isfinite().all()
 
 
-def test_easy_negatives_are_not_lost_beside_the_anchor_itself() -> None:
+def test_easy_negatives_keep_their_digits_beside_the_anchor() -> None:
     """Taking e^0 for the anchor away again would leave nothing of e^-33 in float32."""
     h = torch.stack([torch.eye(3)[0], -torch.eye(3)[0]])
     exact = InfoNCE(0.06)(h.double(), h.double()).item()
@@ -94,7 +96,7 @@ def test_a_users_own_miner(banks: int) -> None:
 
 def test_blocks_cover_every_row_once() -> None:
     for nodes, size in ((10, 3), (10, 10), (10, 99), (3, None)):
-        rows = [row for part in blocks(nodes, size) for row in range(nodes)[part]]
+        rows = [row for block in iterate_blocks(nodes, size) for row in range(nodes)[block]]
         assert rows == list(range(nodes))
 
 
@@ -105,7 +107,7 @@ def test_temperature_out_of_range(tau: float) -> None:
 
 
 @pytest.mark.parametrize("miner", ["progcl-weight", Half])
-def test_a_miner_has_to_be_one(miner: object) -> None:
+def test_a_miner_has_to_be_a_miner(miner: object) -> None:
     with pytest.raises(InputError, match="needs to be a Miner"):
         InfoNCE(miner=miner)  # type: ignore[arg-type]
 
@@ -114,3 +116,49 @@ def test_a_miner_has_to_be_one(miner: object) -> None:
 def test_shapes_that_do_not_fit(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="same shape"):
         InfoNCE()(torch.ones(first), torch.ones(second))
+
+
+def test_one_way_is_one_direction() -> None:
+    """Averaged over both directions and with both banks, it is InfoNCE."""
+    h1, h2 = unit_views(11, 5, seed=0)
+    criterion = OneWay(0.4)
+    both = (criterion(h1, h2, h2, h1) + criterion(h2, h1, h1, h2)) / 2
+    torch.testing.assert_close(both, InfoNCE(0.4)(h1, h2), rtol=1e-12, atol=0)
+    one_bank = criterion(h1, h2).item()
+    sim = (h1 @ h2.T / 0.4).detach()
+    assert one_bank == pytest.approx((sim.logsumexp(dim=1) - sim.diagonal()).mean().item(), rel=1e-12)
+    within = criterion(h1, h2, h1).item()
+    sim = (h1 @ h1.T / 0.4).detach().fill_diagonal_(-torch.inf)
+    positive = ((h1 * h2).sum(dim=1) / 0.4).detach()
+    expected = torch.logaddexp(positive, sim.logsumexp(dim=1)) - positive
+    assert within == pytest.approx(expected.mean().item(), rel=1e-12)
+
+
+def test_one_way_passes_gradcheck() -> None:
+    h1, h2 = unit_views(6, 4, seed=0)
+    h3, _ = unit_views(6, 4, seed=9)
+    assert torch.autograd.gradcheck(lambda a, b, c: OneWay(0.4, HCL(), block_size=4)(a, b, c), (h1, h2, h3))
+
+
+def test_one_way_needs_no_gradient_of_the_targets() -> None:
+    h1, h2 = unit_views(6, 4, seed=0)
+    both, alone = OneWay(0.4)(h1, h2), OneWay(0.4)(h1, h2.detach())
+    torch.testing.assert_close(*(torch.autograd.grad(loss, h1)[0] for loss in (both, alone)))
+
+
+def test_an_overridden_mass_takes_the_generic_path() -> None:
+    class Doubled(InfoNCE):
+        def mass(self, block: Block) -> Tensor:
+            return 2 * super().mass(block)
+
+    h1, h2 = unit_views(11, 5, seed=0)
+    assert Doubled(0.4)(h1, h2).item() == pytest.approx(Doubled(0.4, fast=False)(h1, h2).item(), rel=1e-12)
+    assert Doubled(0.4)(h1, h2).item() > InfoNCE(0.4)(h1, h2).item()
+
+
+def test_nodes_and_anchors_exclude_each_other() -> None:
+    criterion, nodes, views = InfoNCE(0.4), torch.arange(11), unit_views(11, 5, seed=0)
+    with pytest.raises(InputError, match="as a whole"):
+        criterion(*views, anchors=nodes[:5], nodes=nodes)
+    with pytest.raises(InputError, match="11 rows"):
+        criterion(*views, nodes=nodes[:5])

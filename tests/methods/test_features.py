@@ -7,12 +7,12 @@ from progcl.methods.features import hop_features, propagated, raw
 DATA = csbm(nodes=60, features=20)
 
 
-def test_raw_features_are_left_alone() -> None:
+def test_raw_features_are_unchanged() -> None:
     assert raw(DATA) is DATA.x
 
 
 def test_propagated_features_are_two_steps_of_message_passing() -> None:
-    dense = View(Graph(DATA)).symmetric.matrix.to_dense()
+    dense = View(Graph(DATA)).symmetric.csr.to_dense()
     torch.testing.assert_close(propagated(DATA), dense @ dense @ DATA.x)
 
 

@@ -15,7 +15,7 @@ from support.naive import (
     loss,
     min_max,
     mixed_vectors,
-    normalized,
+    normalize_sims,
     p_true,
     progcl_weights,
     transposed,
@@ -35,7 +35,7 @@ def batch(nodes: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
 
 
 def trained(miner: FrozenPosterior, epochs: int, batches: tuple[Tensor, ...] = BATCHES) -> InfoNCE:
-    """A loss that has seen these epochs in batches."""
+    """A loss after these epochs of batches."""
     criterion = InfoNCE(TAU, miner)
     for epoch in range(1, epochs + 1):
         criterion.set_epoch(epoch)
@@ -45,13 +45,13 @@ def trained(miner: FrozenPosterior, epochs: int, batches: tuple[Tensor, ...] = B
 
 
 def weighted(miner: FrozenPosterior, nodes: Tensor, epoch: int) -> float:
-    """Eq. 10-12 on a batch: p by the similarities of epoch E, s by those of now."""
+    """Eq. 10-12 on a batch: p from the similarities of epoch E, s from the present ones."""
     assert isinstance(miner.estimator, BetaMixture)
     low, high = miner.bounds.tolist()
-    then = normalized(cosines(*batch(nodes, E)), low, high)
+    then = normalize_sims(cosines(*batch(nodes, E)), low, high)
     p = [[p_true(miner.estimator, value) for value in row] for row in then]
     h1, h2 = batch(nodes, epoch)
-    s = normalized(cosines(h1, h2), low, high)
+    s = normalize_sims(cosines(h1, h2), low, high)
     weights = [progcl_weights(p, s), progcl_weights(transposed(p), transposed(s))]
     return loss(h1, h2, TAU, weights, [[[]] * len(nodes)] * 2)
 
@@ -82,8 +82,8 @@ def test_mixing_in_a_batch_is_equations_13_to_16(per_batch: bool) -> None:
     h1, h2 = batch(nodes, E + 1)
     value = criterion(h1, h2, nodes=nodes).item()
     assert isinstance(miner.estimator, BetaMixture)
-    then = normalized(cosines(*batch(nodes, E)), *miner.bounds.tolist())
-    p = [[p_true(miner.estimator, each) for each in row] for row in then]
+    then = normalize_sims(cosines(*batch(nodes, E)), *miner.bounds.tolist())
+    p = [[p_true(miner.estimator, s) for s in row] for row in then]
     order = nodes.argsort().tolist()  # ranks count in the order of the nodes' numbers
 
     def extras(own: Tensor, other: Tensor, p: list[list[float]], s: list[list[float]]) -> list[list[float]]:
@@ -105,7 +105,7 @@ def test_algorithm_2_fits_every_batch_and_mines_at_once() -> None:
             value = criterion(*batch(nodes, epoch), nodes=nodes).item()
             assert miner.bounds.tolist() == pytest.approx(min_max(cosines(*batch(nodes, E))))
             assert value == pytest.approx(weighted(miner, nodes, epoch), rel=1e-9)
-    assert len(miner.fits) == len(BATCHES) == len(miner.fits.unique(dim=0))
+    assert len(miner.source.fits) == len(BATCHES) == len(miner.source.fits.unique(dim=0))
     with pytest.raises(InputError, match="same batches"):
         criterion(*batch(torch.arange(30), E), nodes=torch.arange(30))
     beyond = torch.cat([BATCHES[0][:15], torch.arange(N, N + 15)])
@@ -115,20 +115,20 @@ def test_algorithm_2_fits_every_batch_and_mines_at_once() -> None:
 
 @pytest.mark.parametrize("per_batch", [False, True])
 @pytest.mark.parametrize("kind", [ProGCLWeight, ProGCLMix])
-def test_a_checkpoint_of_batches_goes_on_alike(kind: type[FrozenPosterior], per_batch: bool) -> None:
+def test_a_checkpoint_of_batches_resumes_exactly(kind: type[FrozenPosterior], per_batch: bool) -> None:
     for epochs in (E, E + 1):  # while the snapshot is collected, and after the fit
         criterion = trained(kind(start_epoch=E, per_batch=per_batch), epochs)
         other = InfoNCE(TAU, kind(start_epoch=E, per_batch=per_batch))
         other.load_state_dict(criterion.state_dict())
         for epoch in (epochs + 1, epochs + 2):
-            for each in (criterion, other):
-                each.set_epoch(epoch)
+            for module in (criterion, other):
+                module.set_epoch(epoch)
             for nodes in BATCHES:
-                values = [each(*batch(nodes, epoch), nodes=nodes).item() for each in (criterion, other)]
+                values = [module(*batch(nodes, epoch), nodes=nodes).item() for module in (criterion, other)]
                 assert values[0] == values[1]
 
 
-def test_a_node_that_epoch_e_did_not_meet_is_taken_when_first_met() -> None:
+def test_a_node_absent_from_epoch_e_is_recorded_when_it_first_occurs() -> None:
     miner = ProGCLWeight(start_epoch=E)
     criterion = trained(miner, E, BATCHES[:2])
     late = BATCHES[2]
@@ -137,24 +137,4 @@ def test_a_node_that_epoch_e_did_not_meet_is_taken_when_first_met() -> None:
         criterion(*batch(late, epoch), nodes=late)
     first = torch.stack(batch(late, E + 1)).detach()
     torch.testing.assert_close(miner.snapshot[:, late], torch.nn.functional.normalize(first, dim=2))
-    assert set(miner.known.tolist()) == set(range(N))
-
-
-def test_the_fit_draws_no_more_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("progcl.miners.frozen.MOST", 4 * N)
-    miner = trained(ProGCLWeight(start_epoch=E), E + 1).miner
-    assert isinstance(miner, FrozenPosterior)
-    sample, low, high = miner._drawn_similarities(*miner.snapshot[:, :N])
-    assert sample.shape == (N, 4)
-    sims = torch.tensor(cosines(*views(E)), dtype=torch.float64)
-    assert (low, high) == (sample.min().item(), sample.max().item())
-    assert all(any(abs(sims[i] - value) < 1e-9) for i in range(N) for value in sample[i])
-    assert not any(abs(sims[i, i] - value) < 1e-12 for i in range(N) for value in sample[i])
-
-
-def test_nodes_and_anchors_exclude_each_other() -> None:
-    criterion, nodes = InfoNCE(TAU), torch.arange(N)
-    with pytest.raises(InputError, match="as a whole"):
-        criterion(*views(1), anchors=nodes[:5], nodes=nodes)
-    with pytest.raises(InputError, match="90 rows"):
-        criterion(*views(1), nodes=nodes[:5])
+    assert set(miner.known_nodes.tolist()) == set(range(N))

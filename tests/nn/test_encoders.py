@@ -1,21 +1,26 @@
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
+from progcl import InputError
 from progcl.data.synthetic import csbm
+from progcl.graph.sampled import SampledGraph
 from progcl.graph.views import Graph, View
-from progcl.nn.encoders import ENCODERS, GCN, MLP, Sage, Shortcut
+from progcl.nn.encoders import ENCODERS, GCN, MLP, NORMS, Sage, SkipMLP
 from progcl.nn.heads import Projector
 
 
 def directed() -> Data:
-    """A graph with one-way edges, a self-loop and an isolated node: what dropping edges leaves behind."""
+    """A graph with directed edges, a self-loop and an isolated node, as dropping edges leaves it."""
     edges = torch.tensor([[0, 1, 2, 2, 3, 3], [1, 2, 0, 1, 3, 0]])
     return Data(x=torch.randn(5, 4, generator=torch.Generator().manual_seed(0)), edge_index=edges)
 
 
-def whole(data: Data) -> View:
+def full_view(data: Data) -> View:
     return View(Graph(data))
 
 
@@ -29,7 +34,7 @@ def test_a_layer_equals_pygs_gcnconv(data: Data) -> None:
         theirs.lin.weight.copy_(weight)
         theirs.bias.copy_(bias)
     x1, x2 = (data.x.clone().requires_grad_() for _ in range(2))
-    out1 = ours(whole(Data(x=x1, edge_index=data.edge_index)))
+    out1 = ours(full_view(Data(x=x1, edge_index=data.edge_index)))
     out2 = theirs(x2, data.edge_index).relu()
     torch.testing.assert_close(out1, out2, atol=1e-5, rtol=1e-5)
     target = torch.randn(out1.shape, generator=torch.Generator().manual_seed(1))
@@ -42,7 +47,7 @@ def test_a_layer_equals_pygs_gcnconv(data: Data) -> None:
 def test_two_layers_are_twice_as_wide_first_and_activated_both() -> None:
     encoder = GCN(7, 4, layers=2, activation="relu", generator=torch.Generator().manual_seed(0))
     assert [tuple(p.shape) for p in encoder.parameters()] == [(8, 7), (8,), (4, 8), (4,)]
-    out = encoder(whole(csbm(nodes=60, features=7)))
+    out = encoder(full_view(csbm(nodes=60, features=7)))
     assert (out >= 0).all()
     assert (out == 0).any()
 
@@ -50,8 +55,8 @@ def test_two_layers_are_twice_as_wide_first_and_activated_both() -> None:
 def test_mlp_passes_no_messages() -> None:
     data = csbm(nodes=60, features=7)
     encoder = MLP(7, 4, layers=2, activation="elu", generator=torch.Generator().manual_seed(0))
-    alone = Data(x=data.x[:1], edge_index=torch.empty(2, 0, dtype=torch.long))
-    torch.testing.assert_close(encoder(whole(data))[:1], encoder(whole(alone)))
+    isolated = Data(x=data.x[:1], edge_index=torch.empty(2, 0, dtype=torch.long))
+    torch.testing.assert_close(encoder(full_view(data))[:1], encoder(full_view(isolated)))
 
 
 def test_rrelu_is_the_fixed_slope_of_the_published_settings() -> None:
@@ -60,13 +65,13 @@ def test_rrelu_is_the_fixed_slope_of_the_published_settings() -> None:
 
 
 def test_initialization_comes_from_the_generator_alone() -> None:
-    def made(seed: int) -> list[torch.Tensor]:
+    def initial_parameters(seed: int) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(seed)
         modules = [make(5, 4, 2, "relu", generator) for make in ENCODERS.values()]
         parameters = [p for module in [*modules, Projector(4, 6, generator)] for p in module.parameters()]
         return [p for p in parameters if p.any()]
 
-    for first, again, other in zip(made(0), made(0), made(1), strict=True):
+    for first, again, other in zip(initial_parameters(0), initial_parameters(0), initial_parameters(1), strict=True):
         assert torch.equal(first, again)
         assert not torch.equal(first, other)
 
@@ -80,15 +85,66 @@ def test_weights_begin_within_glorots_bounds(make: type[MLP]) -> None:
         assert not layer.bias.any()
 
 
-def test_a_shortcut_adds_the_rows_rotated_to_what_the_layers_make_of_them() -> None:
-    wide = Shortcut(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(0))
+def test_a_skip_connection_adds_the_rotated_rows_to_the_output_of_the_layers() -> None:
+    wide = SkipMLP(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(0))
     plain = MLP(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(1))
-    view, x = whole(directed()), directed().x
-    at_first = wide(view)
-    torch.testing.assert_close(at_first @ at_first.T, x @ x.T)  # lengths and angles are kept
+    view, x = full_view(directed()), directed().x
+    initial = wide(view)
+    torch.testing.assert_close(initial @ initial.T, x @ x.T)  # norms and angles are preserved
     wide.layers.load_state_dict(plain.layers.state_dict())
     torch.testing.assert_close(wide(view), plain(view) + x @ wide.straight)
-    narrow = Shortcut(400, 100, layers=1, activation="elu", generator=torch.Generator().manual_seed(0))
+    narrow = SkipMLP(400, 100, layers=1, activation="elu", generator=torch.Generator().manual_seed(0))
     rows = torch.randn(50, 400, generator=torch.Generator().manual_seed(1))
     lengths = (rows @ narrow.straight).norm(dim=1) / rows.norm(dim=1)
     assert lengths.mean().item() == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("norm", "make"), [("batch", lambda width: nn.BatchNorm1d(width, momentum=0.01)), ("layer", nn.LayerNorm)]
+)
+def test_norms_act_between_linear_map_and_activation(norm: str, make: Callable[[int], nn.Module]) -> None:
+    data = csbm(nodes=60, features=7)
+    encoder = GCN(7, 4, 2, "prelu", torch.Generator().manual_seed(0), norm)
+    adjacency = full_view(data).symmetric.csr.to_dense()
+    norms = [make(8), make(4)]
+
+    def expected() -> torch.Tensor:
+        x: torch.Tensor = data.x
+        for layer, norm in zip(encoder.layers, norms, strict=True):
+            assert isinstance(layer, nn.Linear)
+            x = encoder.activation(norm(adjacency @ x @ layer.weight.T + layer.bias))
+        return x
+
+    for _ in range(3):  # running statistics are updated
+        torch.testing.assert_close(encoder(full_view(data)), expected())
+    encoder.eval()
+    for each in norms:
+        each.eval()
+    torch.testing.assert_close(encoder(full_view(data)), expected())
+    assert {name for name, _ in encoder.named_parameters() if name.startswith("norms")} == {
+        f"norms.{number}.{name}" for number in range(2) for name in ("weight", "bias")
+    }
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", ENCODERS)
+def test_in_evaluation_mode_every_norm_embeds_layer_by_layer(name: str, norm: str) -> None:
+    data = csbm(nodes=60, features=7)
+    encoder = ENCODERS[name](7, 4, 2, "relu", torch.Generator().manual_seed(0), norm)
+    for _ in range(3):
+        encoder(full_view(data))
+    encoder.eval()
+    state = {key: value.clone() for key, value in encoder.state_dict().items()}
+    if not isinstance(encoder, SkipMLP):  # a sum of two paths is no sequence of layers
+        out = SampledGraph(data, (2, 2), size=20, seed=0).embed(encoder)
+        torch.testing.assert_close(out, encoder(full_view(data)), atol=1e-5, rtol=1e-4)
+    some = encoder(Graph(data).restrict(torch.arange(5), (0, 1)).view(0.0, 0.0, torch.Generator()))
+    torch.testing.assert_close(some, encoder(full_view(data))[:5], atol=1e-5, rtol=1e-4)
+    assert all(torch.equal(value, state[key]) for key, value in encoder.state_dict().items())
+
+
+def test_without_a_norm_the_state_is_that_of_the_linear_layers() -> None:
+    plain = GCN(7, 4, 2, "relu", torch.Generator().manual_seed(0))
+    assert list(plain.state_dict()) == ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
+    with pytest.raises(InputError, match="unknown norm `batchnorm`\n\nhint: did you mean `batch`"):
+        GCN(7, 4, 2, "relu", torch.Generator(), "batchnorm")

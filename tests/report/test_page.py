@@ -1,4 +1,4 @@
-"""The report tells what it is given, escapes all of it, asks nothing of the network, and stays small."""
+"""The report shows and escapes what it is given, loads nothing from the network, and stays small."""
 
 import base64
 import hashlib
@@ -15,13 +15,14 @@ import pytest
 
 from progcl import InputError
 from progcl.export import nearest
-from progcl.report.maps import NEAREST, SHOWN, Map, make_map
-from progcl.report.page import CLASSES, class_names, examples, in_script, page, write
-from support.stories import HOSTILE, make_curves, make_story
+from progcl.report.maps import MAX_NODES, STORED_NEIGHBORS, Map, make_map
+from progcl.report.page import MAX_CLASSES, encode_json, render_page, sort_classes, write_report
+from progcl.report.tables import choose_examples
+from support.stories import HOSTILE, make_mixture, make_story
 
 
-class Context(HTMLParser):
-    """Texts, tags and attributes of a page, as a parser sees them."""
+class Parsed(HTMLParser):
+    """Texts, tags and attributes of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -49,26 +50,28 @@ def unpacked(text: str, kind: str) -> list[int]:
     return [int(value) for value in np.frombuffer(base64.b64decode(text), kind)]
 
 
-def test_all_that_is_known_is_told() -> None:
-    text = page(make_story())
+def test_every_field_is_shown() -> None:
+    text = render_page(make_story())
     for word in ("GRACE + progcl-weight", "60 nodes", "2 nodes have no neighbors", "E = 2", "91.00 ± 1.00", "t-SNE"):
         assert word in text
     assert text.count("<figure") == 3
     assert "{{" not in text
 
 
-def test_what_is_not_known_is_left_out_or_explained() -> None:
-    text = page(make_story(facts={}, warnings=[], losses=[], start_epoch=None, curves=None, labels=None, scores={}))
+def test_missing_fields_are_left_out_or_explained() -> None:
+    text = render_page(
+        make_story(facts={}, warnings=[], losses=[], start_epoch=None, mixture=None, labels=None, scores={})
+    )
     assert "No mixture was fitted" in text
     assert "No epoch had a finite loss" in text
-    for word in ("Probe", "What was done", "Before you trust", "Dashed", "E ="):
+    for word in ("Probe", "What was done", "Worth knowing", "Dashed", "E ="):
         assert word not in text
     assert [each["title"] for each in data_of(text)["groupings"]] == ["cluster"]
 
 
 def test_the_same_story_gives_the_same_page() -> None:
-    assert page(make_story()) == page(make_story())
-    assert page(make_story(), seed=1) != page(make_story())
+    assert render_page(make_story()) == render_page(make_story())
+    assert render_page(make_story(), seed=1) != render_page(make_story())
 
 
 def test_texts_are_never_read_as_html() -> None:
@@ -80,26 +83,26 @@ def test_texts_are_never_read_as_html() -> None:
         ids=ids,
         labels=[HOSTILE, "b"] * 30,
         scores={HOSTILE: make_story().scores["GRACE"]},
-        curves=replace(make_curves(), density={HOSTILE: np.ones(20)}),
+        mixture=replace(make_mixture(), density={HOSTILE: np.ones(20)}),
     )
-    text = page(story)
-    parts, plain = Context(text), Context(page(make_story()))
-    assert set(parts.tags) == set(plain.tags)
-    assert parts.tags.count("script") == 2
-    assert "onerror" not in {name for name, _ in parts.attributes}
-    assert {HOSTILE, ids[0]} <= {*parts.texts, *data_of(text)["ids"]}
+    text = render_page(story)
+    hostile, plain = Parsed(text), Parsed(render_page(make_story()))
+    assert set(hostile.tags) == set(plain.tags)
+    assert hostile.tags.count("script") == 2
+    assert "onerror" not in {name for name, _ in hostile.attributes}
+    assert {HOSTILE, ids[0]} <= {*hostile.texts, *data_of(text)["ids"]}
     assert data_of(text)["ids"] == ids
 
 
 def test_json_in_a_script_cannot_end_it() -> None:
-    text = in_script({"id": HOSTILE})
+    text = encode_json({"id": HOSTILE})
     assert not set(text) & set("<>&")
     assert json.loads(text) == {"id": HOSTILE}
 
 
-def test_nothing_comes_from_elsewhere() -> None:
-    text = page(make_story())
-    links = [value or "" for name, value in Context(text).attributes if name in ("src", "href", "srcset", "action")]
+def test_the_page_requests_nothing() -> None:
+    text = render_page(make_story())
+    links = [value or "" for name, value in Parsed(text).attributes if name in ("src", "href", "srcset", "action")]
     assert all(link.startswith("data:") for link in links)
     assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest|WebSocket|\bimport\b", text)
     policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)
@@ -113,10 +116,10 @@ def test_nothing_comes_from_elsewhere() -> None:
 
 def test_the_map_holds_its_nodes() -> None:
     story = make_story()
-    data, chart = data_of(page(story)), make_map(story.embeddings, 3)
+    data, chart = data_of(render_page(story)), make_map(story.embeddings, 3)
     assert data["ids"] == story.ids
-    assert unpacked(data["spots"], "<u2") == chart.spots.ravel().tolist()
-    assert unpacked(data["near"], "<u2") == chart.near.ravel().tolist()
+    assert unpacked(data["positions"], "<u2") == chart.positions.ravel().tolist()
+    assert unpacked(data["neighbors"], "<u2") == chart.neighbors.ravel().tolist()
     np.testing.assert_allclose(np.array(unpacked(data["cosines"], "<i2")) / 32767, chart.cosines.ravel(), atol=2e-5)
     label = data["groupings"][0]
     assert story.labels
@@ -125,8 +128,8 @@ def test_the_map_holds_its_nodes() -> None:
 
 def test_the_table_of_neighbors_agrees_with_export() -> None:
     story = make_story()
-    text = page(story)
-    for place in examples(make_map(story.embeddings, 3), seed=0):
+    text = render_page(story)
+    for place in choose_examples(make_map(story.embeddings, 3), seed=0):
         row = re.search(rf'<tr><th scope="row"><button[^>]*>{story.ids[place]}</button>.*?</tr>', text)
         assert row
         found = re.findall(r'<span class="id">(.*?)</span>.*?class="number">(.*?)<', row[0])
@@ -134,44 +137,47 @@ def test_the_table_of_neighbors_agrees_with_export() -> None:
 
 
 def test_clusters_are_counted_by_classes_only_where_they_are() -> None:
-    assert "as many as there are classes" in page(make_story())
-    assert "as many as there are classes" not in page(make_story(labels=None))
-    assert "as many as there are classes" not in page(make_story(labels=[f"own {node}" for node in range(60)]))
+    assert "as many as there are classes" in render_page(make_story())
+    assert "as many as there are classes" not in render_page(make_story(labels=None))
+    assert "as many as there are classes" not in render_page(make_story(labels=[f"own {node}" for node in range(60)]))
 
 
 def test_examples_come_from_all_clusters() -> None:
     chart = make_map(make_story().embeddings, 3)
-    chosen = examples(chart, seed=0)
+    chosen = choose_examples(chart, seed=0)
     assert len(set(chosen)) == 6
     assert sorted(chart.clusters[chosen]) == [0, 0, 1, 1, 2, 2]
 
 
 def test_classes_sort_by_their_numbers_and_many_by_size() -> None:
-    assert class_names(["10", "2", "1", "2"]) == ["1", "2", "10"]
-    assert class_names(["b 2", "a", "b 10", "Ä"]) == ["a", "b 2", "b 10", "Ä"]
-    many = [f"class {index}" for index in range(CLASSES + 5)]
-    assert class_names([*many, "class 7", "class 7", "class 9"])[:2] == ["class 7", "class 9"]
+    assert sort_classes(["10", "2", "1", "2"]) == ["1", "2", "10"]
+    assert sort_classes(["b 2", "a", "b 10", "Ä"]) == ["a", "b 2", "b 10", "Ä"]
+    many = [f"class {index}" for index in range(MAX_CLASSES + 5)]
+    assert sort_classes([*many, "class 7", "class 7", "class 9"])[:2] == ["class 7", "class 9"]
 
 
 def fake_map(nodes: int) -> Map:
-    """Of the size of a real one, without the time it takes."""
+    """A random map of the size of a real one, which takes no time."""
     rng = np.random.default_rng(0)
-    spots = rng.integers(0, 2**16, (nodes, 2)).astype(np.uint16)
-    near, cosines = rng.integers(0, nodes, (nodes, NEAREST)), rng.uniform(-1, 1, (nodes, NEAREST))
-    return Map(np.arange(nodes), spots, "t-SNE", rng.integers(0, 8, nodes), near, cosines)
+    positions = rng.integers(0, 2**16, (nodes, 2)).astype(np.uint16)
+    neighbors, cosines = (
+        rng.integers(0, nodes, (nodes, STORED_NEIGHBORS)),
+        rng.uniform(-1, 1, (nodes, STORED_NEIGHBORS)),
+    )
+    return Map(np.arange(nodes), positions, "t-SNE", rng.integers(0, 8, nodes), neighbors, cosines)
 
 
 def test_20_000_nodes_take_less_than_3_mb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("progcl.report.page.make_map", lambda *_, **__: fake_map(SHOWN))
-    write(make_story(SHOWN, ids=[f"id{index:08d}" for index in range(SHOWN)]), tmp_path / "report.html")
+    monkeypatch.setattr("progcl.report.page.make_map", lambda *_, **__: fake_map(MAX_NODES))
+    write_report(make_story(MAX_NODES, ids=[f"id{index:08d}" for index in range(MAX_NODES)]), tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_sample_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sampled_map_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     story = make_story(90)
-    monkeypatch.setattr("progcl.report.page.make_map", partial(make_map, shown=40))
-    text = page(story)
+    monkeypatch.setattr("progcl.report.page.make_map", partial(make_map, max_nodes=40))
+    text = render_page(story)
     assert "A random sample of 40 of the 90 nodes" in text
     assert len(data_of(text)["ids"]) == 40
     assert '<span class="chip' in text  # neighbors that are not on the map cannot be clicked
@@ -181,25 +187,25 @@ def test_a_sample_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("width", [1, 2, 30])
 def test_tiny_graphs(nodes: int, width: int) -> None:
     for labels in (None, ["only"] * nodes):
-        data = data_of(page(make_story(nodes, width, labels=labels)))
+        data = data_of(render_page(make_story(nodes, width, labels=labels)))
         assert len(data["ids"]) == nodes
-        assert data["k"] == min(NEAREST, nodes - 1)
+        assert data["k"] == min(STORED_NEIGHBORS, nodes - 1)
 
 
-def test_half_characters_do_not_stop_the_writing(tmp_path: Path) -> None:
-    write(make_story(2, ids=["\ud800", "ü"]), tmp_path / "report.html")
+def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
+    write_report(make_story(2, ids=["\ud800", "ü"]), tmp_path / "report.html")
     assert data_of((tmp_path / "report.html").read_text("utf-8"))["ids"] == ["?", "ü"]
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"ids": ["a"]}, "1 ids do not belong to 60"),
-        ({"labels": ["a"] * 61}, "61 labels do not belong to 60"),
+        ({"ids": ["a"]}, "1 ids do not match 60"),
+        ({"labels": ["a"] * 61}, "61 labels do not match 60"),
         ({"embeddings": np.full((60, 2), np.nan, np.float32)}, "not finite"),
         ({"embeddings": np.empty((0, 2), np.float32)}, "no embeddings"),
     ],
 )
-def test_what_does_not_belong_together(changed: dict[str, Any], message: str) -> None:
+def test_fields_that_do_not_match_are_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        page(make_story(**changed))
+        render_page(make_story(**changed))

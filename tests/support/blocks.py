@@ -4,28 +4,33 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from progcl.cli import main as cli
-from progcl.config.load import PRESETS, given, load_config
+from progcl.cli.options import config_overrides
+from progcl.config.load import PRESETS, load_config
 from progcl.config.schema import Config
-from progcl.data.datasets import EMBEDDED, PUBLISHED
+from progcl.data.datasets import BUILTIN, PUBLISHED
 from progcl.data.splits import make_splits
+from progcl.evaluation.probe import PROTOCOLS, probe_gca
+from progcl.report.maps import make_map
 from progcl.run import fit
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FENCE = re.compile(r"^```(\S+) ?(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
-EPOCHS, START, SPLITS = 3, 2, 2
+EPOCHS, START, SPLITS, STEPS = 2, 1, 2, 2
+MAP_NODES = 1000
 SMALL_BENCH = ["--nodes=100", "--width=16", "--sizes=[]", "--repeats=1"]
 NOT_RUN = {
-    "git": "the repository's address is not known to it",
+    "pip": "installs what is already installed here",
     "make": "sets up an environment; tests/docs/test_readme.py looks for its targets",
-    "torchrun": "starts processes, as tests/training/test_two_processes.py does; its options of progcl are checked",
+    "torchrun": "starts processes, as tests/test_distributed.py does; its options of progcl are checked",
 }
 DIRECTIVES = {
     "{toctree}": "the documentation's own build complains of a page that is missing",
@@ -68,8 +73,13 @@ def cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def short_fit(config: Config, **options: Any) -> Any:
         train = replace(config.train, epochs=min(EPOCHS, config.train.epochs))
-        miner = replace(config.miner, start_epoch=min(START, config.miner.start_epoch))
-        return fit(replace(config, train=train, miner=miner), **options)
+        batch = config.batch
+        if batch.size is not None and batch.variant == "snapshot":
+            batch = replace(batch, steps=min(STEPS, batch.steps or STEPS))
+        miner: Any = config.miner
+        if hasattr(miner, "start_epoch"):
+            miner = replace(miner, start_epoch=min(START, miner.start_epoch))
+        return fit(replace(config, train=train, batch=batch, miner=miner), **options)
 
     def few_splits(data: Any, number: int = SPLITS, *others: Any, **options: Any) -> Any:
         return make_splits(data, min(SPLITS, number), *others, **options)
@@ -77,7 +87,9 @@ def cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("progcl.run.fit", "progcl.experiments.compare.fit", "progcl.embed.fit"):
         monkeypatch.setattr(place, short_fit)
     monkeypatch.setattr("progcl.evaluation.probe.make_splits", few_splits)
-    monkeypatch.setattr("progcl.report.maps.STEPS", 125)
+    monkeypatch.setitem(PROTOCOLS, "gca", partial(probe_gca, steps=100))
+    monkeypatch.setattr("progcl.report.maps.TSNE_ITERATIONS", 125)
+    monkeypatch.setattr("progcl.report.page.make_map", partial(make_map, max_nodes=MAP_NODES))
 
 
 class Reader:
@@ -145,10 +157,10 @@ def check_options(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def check(options: dict[str, Any]) -> None:
         if "source" in options:
             source = options["source"]
-            assert source.endswith(".yaml") or source in {*PRESETS, *EMBEDDED, *PUBLISHED}, source
-            load_config("digits" if source.endswith(".yaml") else source, given(options))
+            assert source.endswith(".yaml") or source in {*PRESETS, *BUILTIN, *PUBLISHED}, source
+            load_config("digits" if source.endswith(".yaml") else source, config_overrides(options))
 
     with monkeypatch.context() as patch:
-        for name, (_, *others) in cli.COMMANDS.items():
-            patch.setitem(cli.COMMANDS, name, (check, *others))
+        for name, command in cli.COMMANDS.items():
+            patch.setitem(cli.COMMANDS, name, command._replace(run=check))
         cli.main(argv)

@@ -22,6 +22,13 @@ def clusters(n: int, d: int, seed: int, noise: float = 0.25, classes: int = 3) -
     return torch.eye(d, dtype=torch.float64)[torch.arange(n) % classes] + noise * unit(n, d, seed)
 
 
+def unit_views(n: int, d: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Two noisy views of the same nodes as unit vectors, with gradient."""
+    h = clusters(n, d, seed)
+    first, second = (torch.nn.functional.normalize(h + 0.3 * unit(n, d, seed + k), dim=1) for k in (1, 2))
+    return first.requires_grad_(), second.requires_grad_()
+
+
 def cosine(a: Tensor, b: Tensor) -> float:
     return float((a @ b / (a.norm() * b.norm())).detach())
 
@@ -39,7 +46,7 @@ def infonce(z1: Tensor, z2: Tensor, tau: float) -> float:
 def loss(
     z1: Tensor, z2: Tensor, tau: float, weights: list[list[list[float]]], extras: list[list[list[float]]]
 ) -> float:
-    """Eq. 1-2 with the weights of Eq. 11 and the synthetic negatives of Eq. 15, given for both views."""
+    """Eq. 1-2 with the weights of Eq. 11 and the similarities of synthetic negatives of Eq. 15, by view and anchor."""
     total = 0.0
     for view, (own, other) in enumerate(((z1, z2), (z2, z1))):
         for i in range(len(own)):
@@ -60,7 +67,7 @@ def min_max(sims: list[list[float]]) -> tuple[float, float]:
     return min(values), max(values)
 
 
-def normalized(sims: list[list[float]], low: float, high: float) -> list[list[float]]:
+def normalize_sims(sims: list[list[float]], low: float, high: float) -> list[list[float]]:
     return [[min(max((s - low) / (high - low), 0.0), 1.0) for s in row] for row in sims]
 
 
@@ -71,11 +78,11 @@ def transposed(rows: list[list[float]]) -> list[list[float]]:
 def p_true(mixture: BetaMixture, s: float) -> float:
     """Eq. 9, by scipy's densities."""
     s = min(max(s, 1e-6), 1 - 1e-6)
-    parts = [
+    densities = [
         weight * stats.beta.pdf(s, a, b)
         for weight, a, b in zip(mixture.weight_, mixture.alpha_, mixture.beta_, strict=True)
     ]
-    return float(parts[0] / sum(parts))
+    return float(densities[0] / sum(densities))
 
 
 def progcl_weights(p: list[list[float]], s: list[list[float]]) -> list[list[float]]:
@@ -89,7 +96,7 @@ def progcl_weights(p: list[list[float]], s: list[list[float]]) -> list[list[floa
 
 
 def hardest(p: list[list[float]], s: list[list[float]], count: int) -> list[list[int]]:
-    """The negatives with the largest measure of Eq. 10, in the order of their numbers."""
+    """The negatives with the largest p·s of Eq. 10, in the order of their numbers."""
     n = len(p)
     ranked = [sorted((-p[i][k] * s[i][k], k) for k in range(n) if k != i)[:count] for i in range(n)]
     return [sorted(k for _, k in row) for row in ranked]
@@ -113,7 +120,7 @@ def mixed_vectors(
 def mixed_similarities(
     sims: list[list[float]], score: list[list[float]], lists: list[list[int]], pairs: list[list[int]]
 ) -> list[list[float]]:
-    """What the released code adds instead: a convex combination of two similarities."""
+    """The released code's synthetic negatives: convex combinations of two similarities."""
     result = []
     for i, members in enumerate(lists):
         thetas = []
@@ -146,15 +153,15 @@ def debiased(z1: Tensor, z2: Tensor, tau: float, class_prior: float, concentrati
 
 
 def ring(z1: Tensor, z2: Tensor, tau: float, low: float, high: float) -> float:
-    """InfoNCE over the negatives that are left when the extremes are sorted out."""
+    """InfoNCE over the negatives that remain when the extremes are left out."""
     total = 0.0
     for own, other in ((z1, z2), (z2, z1)):
         for i in range(len(own)):
             ranked = sorted(negatives(own, other, i))
             n = len(ranked)
-            kept = ranked[math.floor(Fraction(str(low)) * n) : n - math.floor((1 - Fraction(str(high))) * n)]
+            inside = ranked[math.floor(Fraction(str(low)) * n) : n - math.floor((1 - Fraction(str(high))) * n)]
             pos = math.exp(cosine(own[i], other[i]) / tau)
-            total -= math.log(pos / (pos + sum(math.exp(s / tau) for s in kept)))
+            total -= math.log(pos / (pos + sum(math.exp(s / tau) for s in inside)))
     return total / (2 * len(z1))
 
 

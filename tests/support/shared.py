@@ -27,3 +27,10 @@ def copied(name: str, root: Path) -> Path:
     for file in source.iterdir():
         shutil.copyfile(file, target / file.name)
     return root
+
+
+def real_file(path: str) -> Path:
+    """A file of the real data that is only read, or a skip."""
+    if not (REAL / path).is_file():
+        pytest.skip(f"{path} is not in {REAL}; set PROGCL_TEST_DATA")
+    return REAL / path

@@ -1,3 +1,5 @@
+"""Checkpoints come back as they were saved, and a failed write changes nothing."""
+
 from pathlib import Path
 
 import pytest
@@ -24,12 +26,12 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     path = tmp_path / "x.txt"
     checkpoint.write_text(path, "old")
 
-    def fail(part: Path) -> None:
-        part.write_text("half")
+    def fail(temporary: Path) -> None:
+        temporary.write_text("half")
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        checkpoint.replace(path, fail)
+        checkpoint.write_atomically(path, fail)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

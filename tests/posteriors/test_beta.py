@@ -1,3 +1,5 @@
+"""The beta mixture against a loop written from Eq. 3-9, and on input to which no mixture can be fitted."""
+
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ LOW, HIGH = (3.0, 9.0), (8.0, 2.5)
 
 def sample(share: float = 0.8, size: int = 40_000, low: tuple[float, float] = LOW) -> Any:
     rng = np.random.default_rng(0)
-    few = round(size * share)
-    return np.concatenate([rng.beta(*low, few), rng.beta(*HIGH, size - few)])
+    low_size = round(size * share)
+    return np.concatenate([rng.beta(*low, low_size), rng.beta(*HIGH, size - low_size)])
 
 
 def test_em_is_equations_3_to_8() -> None:
@@ -44,8 +46,8 @@ def test_posterior_is_scipys_ratio() -> None:
 
 def test_density_integrates_to_one() -> None:
     grid = np.linspace(0, 1, 20_001)
-    parts = BetaMixture().fit(sample()).density(grid)
-    assert np.trapezoid(parts.sum(axis=0), grid) == pytest.approx(1, abs=1e-4)
+    densities = BetaMixture().fit(sample()).density(grid)
+    assert np.trapezoid(densities.sum(axis=0), grid) == pytest.approx(1, abs=1e-4)
 
 
 def test_both_rules_for_the_true_component() -> None:
@@ -82,12 +84,12 @@ def test_degenerate_input_counts_every_negative_as_true(x: Any, reason: str) -> 
     np.testing.assert_array_equal(mixture.predict_proba(np.array([0.0, 0.5, 1.0])), [[1, 0]] * 3)
 
 
-def test_values_at_the_ends_are_fine() -> None:
+def test_similarities_0_and_1_have_a_finite_posterior() -> None:
     mixture = BetaMixture().fit(np.concatenate([sample(size=1000), [0.0, 1.0]]))
     assert np.isfinite(mixture.predict_proba(np.array([0.0, 1.0]))).all()
 
 
-def test_the_fit_survives_a_tensor() -> None:
+def test_the_fit_is_restored_from_a_tensor() -> None:
     mixture = BetaMixture().fit(sample(size=1000))
     copy = BetaMixture().from_tensor(mixture.to_tensor())
     grid = torch.linspace(0, 1, 11)

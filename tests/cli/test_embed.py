@@ -1,0 +1,178 @@
+"""`progcl embed` as a user meets it: good files, odd ones and bad ones."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from progcl import run as run_module
+from progcl.cli.main import main
+from progcl.training.checkpoint import load_embeddings
+from support.commands import refusal
+from support.graphs import USER_GRAPH
+
+pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
+QUICK = ["--train.epochs=4", "--miner.start_epoch=2", "--encoder.hidden=16", "--probe.splits=2"]
+
+
+def arrays(**changes: Any) -> Callable[[], object]:
+    content = {"edge_index": USER_GRAPH.edge_index.numpy(), "x": USER_GRAPH.x.numpy(), **changes}
+    return lambda: np.savez("bad.npz", **{name: value for name, value in content.items() if value is not None})
+
+
+def features_with(value: float) -> Any:
+    rows = USER_GRAPH.x.numpy().copy()
+    rows[3, 2] = value
+    return rows
+
+
+BAD: dict[str, tuple[Callable[[], object], list[str], str]] = {
+    "missing": (lambda: None, ["nowhere.csv"], "there is no file"),
+    "format": (lambda: Path("bad.xls").write_text("?"), ["bad.xls"], "unknown file extension"),
+    "truncated": (lambda: Path("bad.npz").write_bytes(Path("g.npz").read_bytes()[:900]), ["bad.npz"], "cannot be read"),
+    "objects": (arrays(x=np.array([[object()]])), ["bad.npz"], "objects are never loaded"),
+    "pickle": (lambda: Path("bad.pt").write_bytes(b"\x80\x02cos\nsystem\n."), ["bad.pt"], "objects are never loaded"),
+    "beyond": (arrays(edge_index=np.array([[0, 999], [1, 2]])), ["bad.npz"], "node `999`, which does not exist"),
+    "negative": (arrays(edge_index=np.array([[0, -1], [1, 2]])), ["bad.npz"], "not negative"),
+    "nan": (arrays(x=features_with(np.nan)), ["bad.npz"], "NaN or infinite"),
+    "inf": (arrays(x=features_with(np.inf)), ["bad.npz"], "NaN or infinite"),
+    "rows": (
+        lambda: np.save("bad.npy", USER_GRAPH.x[:100]),
+        ["g.npz", "--features", "bad.npy"],
+        "100 rows of features",
+    ),
+    "no edges": (arrays(edge_index=np.zeros((2, 0), int)), ["bad.npz"], "no edges"),
+    "one node": (arrays(edge_index=np.array([[0], [0]]), x=np.ones((1, 3))), ["bad.npz"], "at least 2 nodes"),
+    "labels": (arrays(y=np.zeros(7)), ["bad.npz"], "7 labels for 240 nodes"),
+    "labels beside": (lambda: np.save("bad.npy", np.zeros(7)), ["g.npz", "--labels", "bad.npy"], "7 rows of labels"),
+    "budget": (lambda: None, ["g.npz", "--budget", "soon"], "is not a duration"),
+    "typo": (lambda: None, ["g.npz", "--featurs", "x.csv"], "unknown option"),
+}
+
+
+def test_names_come_back_and_the_run_can_be_repeated(
+    user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK])
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1] == "out/embeddings.npz"
+    assert "features of up to 8 hops (no training)" in err
+    assert "240 nodes" in err
+    report = Path("out/report.html").read_text()
+    for text in ("n17", "kind 2", "240 nodes", "used in both", "Map of the embeddings"):
+        assert text in report
+    vectors, ids = load_embeddings(Path("out/embeddings.npz"))
+    assert ids == [f"n{node}" for node in range(240)]
+    table = pyarrow.parquet.read_table("out/embeddings.parquet")
+    assert table["node"].to_pylist() == ids
+    np.testing.assert_array_equal(np.array(table["embedding"].to_pylist(), np.float32), vectors)
+    Path("elsewhere").mkdir()
+    with monkeypatch.context() as patch:
+        patch.chdir("elsewhere")
+        main(["train", "../out/config.yaml", "--out", "../again"])
+    np.testing.assert_array_equal(load_embeddings(Path("again/embeddings.npz")).vectors, vectors)
+    main(["report", "out", "--out", "again.html"])
+    assert Path("again.html").read_text() == report
+
+
+def test_commands_on_the_run_know_names_and_labels(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK])
+    capsys.readouterr()
+    main(["neighbors", "out", "n7"])
+    head, *rows = capsys.readouterr().out.splitlines()
+    names = [row.split("\t")[0] for row in rows]
+    assert head == "node\tcosine"
+    assert len(set(names) & {f"n{node}" for node in range(240)} - {"n7"}) == 10
+    main(["eval", "out", "--protocol", "bgrl", "--splits", "1"])
+    assert "1 splits, protocol `bgrl`" in capsys.readouterr().out
+
+
+def test_a_graph_without_features_and_labels_is_embedded(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["embed", "g.csv", *QUICK])
+    assert "no features given: 129 computed from the edges" in capsys.readouterr().err
+    assert json.loads(Path("runs/g/result.json").read_text())["score"] is None
+    main(["embed", "g.csv", *QUICK])  # nothing is overwritten
+    assert {path.name for path in Path("runs").iterdir()} == {"g", "g-2"}
+
+
+def test_a_run_that_is_stopped_while_it_reads_leaves_no_folder(
+    user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(config: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("progcl.embed.load_graph", stop)
+    with pytest.raises(SystemExit, match="130"):
+        main(["embed", "g.csv", "--features", "x.csv", "-o", "early"])
+    assert "to continue" not in capsys.readouterr().err
+    assert not Path("early").exists()
+
+
+def test_a_stopped_run_says_how_to_continue_and_ends_alike(
+    user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save = run_module._save
+
+    def save_and_stop(trainer: Any, record: Any, *places: Any) -> None:
+        save(trainer, record, *places)
+        if record.epoch == 3:
+            raise KeyboardInterrupt
+
+    options = ["--features", "x.csv", *QUICK, "--train.checkpoint_every=1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "_save", save_and_stop)
+        with pytest.raises(SystemExit, match="130"):
+            main(["embed", "g.csv", "--out", "out", *options])
+    assert "to continue: progcl embed g.csv --out out --resume" in capsys.readouterr().err
+    assert "was not made of" in refusal(capsys, "embed", "g.npz", "--out", "out", "--resume")
+    main(["embed", "g.csv", "--out", "out", "--resume"])
+    main(["embed", "g.csv", "--out", "whole", *options])
+    whole, resumed = (load_embeddings(Path(name, "embeddings.npz")).vectors for name in ("whole", "out"))
+    np.testing.assert_array_equal(resumed, whole)
+
+
+def test_bad_input_is_an_error_with_a_hint_and_leaves_no_folder(
+    user_graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, (write, arguments, message) in BAD.items():
+        write()
+        error = refusal(capsys, "embed", *arguments, "-o", "out")
+        assert message in error, name
+        assert "\n\nhint: " in error, name
+        assert not Path("out").exists(), name
+
+
+def test_an_output_is_overwritten_only_by_force(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["embed", "g.npz", "-o", "out", *QUICK, "--probe.protocol=none"]
+    main(options)
+    before = Path("out/result.json").read_text()
+    assert "--force" in refusal(capsys, *options)
+    assert Path("out/result.json").read_text() == before
+    main([*options, "--force", "--train.seed=1"])
+    assert json.loads(Path("out/result.json").read_text())["seed"] == 1
+
+
+def test_no_room_on_the_disk(
+    user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("progcl.embed.shutil.disk_usage", lambda folder: SimpleNamespace(free=1_000_000))
+    assert "1 MB are free" in refusal(capsys, "embed", "g.npz", "-o", "out")
+    assert not Path("out").exists()
+
+
+def test_irregular_graphs_are_embedded_with_remarks(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges = [[0, 0, 1, 1, 2, 3, 4, 5], [1, 1, 2, 0, 0, 3, 5, 4]]
+    np.savez("odd.npz", edge_index=np.array(edges), x=np.ones((8, 3)))
+    main(["embed", "odd.npz", "-o", "out", *QUICK])
+    remarks = capsys.readouterr().err
+    loops, directions = ("self-loop", "duplicate edge"), ("both directions", "isolated", "connected components")
+    for remark in (*loops, *directions, "the same for all nodes"):
+        assert remark in remarks
+    vectors = load_embeddings(Path("out/embeddings.npz")).vectors
+    assert vectors.shape == (8, 16)
+    assert np.isfinite(vectors).all()

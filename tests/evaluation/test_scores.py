@@ -1,0 +1,35 @@
+"""Scores: their mean and spread, the names of runs, and the table that is printed."""
+
+from pathlib import Path
+
+from progcl.evaluation.scores import Score, describe_run, format_table, load_scores, save_scores
+from support.runs import small
+
+
+def test_a_score_prints_mean_and_standard_deviation() -> None:
+    score = Score("clean", (90.0, 92.0))
+    assert (score.mean, score.std, str(score)) == (91.0, 1.0, "91.00 ± 1.00")
+
+
+def test_scores_are_read_back(tmp_path: Path) -> None:
+    assert load_scores(tmp_path) == {}
+    scores = {"one": Score("clean", (90.0, 92.0)), "other": Score("bgrl", (50.0,))}
+    save_scores(scores, tmp_path)
+    assert load_scores(tmp_path) == scores
+
+
+def test_a_table_names_its_protocol() -> None:
+    text = format_table({"short": Score("clean", (90.0, 92.0)), "a longer name": Score("clean", (50.0, 50.0))})
+    assert text.splitlines() == [
+        "accuracy, mean ± std of 2 splits, protocol `clean`",
+        "  short          91.00 ± 1.00",
+        "  a longer name  50.00 ± 0.00",
+    ]
+
+
+def test_a_run_without_a_mixture_is_not_called_mined() -> None:
+    config = small()
+    assert describe_run(config, {"mixture": {"degenerate": False}}) == "GRACE + progcl-weight"
+    for facts in ({}, {"mixture": {"degenerate": True}}):
+        assert "no mining" in describe_run(config, facts)
+    assert describe_run(small(method__name="bgrl"), {}) == "BGRL"
