@@ -25,19 +25,23 @@ autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 maximum_signature_line_length = 110
 python_use_unqualified_type_names = True
-# Other packages have pages of their own; a type variable and what a run is put together from have none.
+# Other packages have pages of their own; type variables have none.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!progcl\.).*"),
-    ("py:class", r"progcl\.(estimators\.Similarities|distributed\.\w+|methods\.grace\.Parts)"),
+    ("py:class", r"progcl\.(\w+\.)+(Similarities|Criterion|OptionsT|BatchT|Value)"),
 ]
 
 
-def use_readme(app: Sphinx, page: str, source: list[str]) -> None:
-    """Begin the first page with the README, whose links start at the repository's root."""
-    if page == "index":
-        readme = re.sub(r"\]\((?!http|#)", "](../", (ROOT / "README.md").read_text())
-        source[0] = readme.replace("](../docs/", "](") + source[0]
-    source[0] = source[0].replace("](../README.md", "](index.md")
+ROOT_PAGES = {"index": "README.md", "contributing": "CONTRIBUTING.md"}
+
+
+def include_root_page(app: Sphinx, page: str, source: list[str]) -> None:
+    """Begin a page with its file in the repository's root, where links start elsewhere."""
+    if page in ROOT_PAGES:
+        text = re.sub(r"\]\((?!http|#)", "](../", (ROOT / ROOT_PAGES[page]).read_text())
+        source[0] = text.replace("](../docs/", "](") + source[0]
+    for name, file in ROOT_PAGES.items():
+        source[0] = source[0].replace(f"](../{file}", f"]({name}.md")
 
 
 def link_code(app: Sphinx, page: str, source: list[str]) -> None:
@@ -48,5 +52,5 @@ def link_code(app: Sphinx, page: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Sphinx calls this."""
-    app.connect("source-read", use_readme)
+    app.connect("source-read", include_root_page)
     app.connect("source-read", link_code)

@@ -13,7 +13,7 @@ from progcl.testing import check_miner
 
 
 class Nearest(Miner):
-    """Count negatives in full above a similarity, and softly below it."""
+    """Weight negatives by a logistic of their similarity: 1 well above a threshold, 0 well below it."""
 
     def __init__(self, above: float = 0.3, softness: float = 0.1) -> None:
         super().__init__()
@@ -21,14 +21,14 @@ class Nearest(Miner):
         self.softness = softness
 
     def weight(self, block: Block) -> Tensor:
-        """A logistic of the similarity, [b, 2, N]; no gradient runs through it."""
+        """Weights [b, 2, N], without gradient."""
         return torch.sigmoid((block.sim.detach() - self.above) / self.softness)
 
 
 def main() -> None:
-    """Check the contract, then train with the class by its name and options of its own."""
+    """Check the contract, then train with the class by its import path and its own options."""
     check_miner(Nearest)
-    print("Nearest keeps the contract")
+    print("Nearest passes the contract")
     options = {
         "miner.name": f"{__name__}:Nearest",
         "miner.options": {"above": 0.4},

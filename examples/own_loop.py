@@ -1,4 +1,4 @@
-"""ProGCL in a loop of your own: three lines, marked, in a plain PyTorch and PyG script.
+"""ProGCL in your own loop: three marked lines in a plain PyTorch and PyG script.
 
 python examples/own_loop.py
 """

@@ -1,9 +1,9 @@
-"""Train a GraphSAGE of PyG's own layers in batches, without labels and without compiled extensions.
+"""Train PyG's GraphSAGE in batches, without labels and without compiled extensions.
 
     python examples/sampled_pyg.py
 
-`NeighborSampler` stands where PyG's `NeighborLoader` would, which needs pyg-lib or torch-sparse; `loss(..., nodes=...)`
-tells the miner which nodes a batch holds.
+`NeighborSampler` replaces PyG's `NeighborLoader`, which needs pyg-lib or torch-sparse; `loss(..., nodes=...)` tells the
+miner which nodes are in a batch.
 """
 
 import torch
@@ -33,9 +33,9 @@ def main(epochs: int = EPOCHS) -> None:
             seeds, x, edges = batch.n_id[: batch.batch_size], data.x[batch.n_id], batch.edge_index
             views = []
             for _ in range(2):
-                kept = torch.rand(edges.size(1)) < 0.7
-                columns = torch.rand(x.size(1)) < 0.8
-                views.append(encoder(x * columns, edges[:, kept])[: batch.batch_size])
+                edge_mask = torch.rand(edges.size(1)) < 0.7
+                feature_mask = torch.rand(x.size(1)) < 0.8
+                views.append(encoder(x * feature_mask, edges[:, edge_mask])[: batch.batch_size])
             optimizer.zero_grad()
             value = loss(*views, nodes=seeds)
             value.backward()

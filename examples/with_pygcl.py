@@ -1,4 +1,4 @@
-"""A miner of ours in PyGCL's `DualBranchContrast`.
+"""A progcl miner in PyGCL's `DualBranchContrast`.
 
 Needs `pip install PyGCL`, and dgl, torch_scatter and torch_sparse, which PyGCL imports.
 
