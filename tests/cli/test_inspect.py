@@ -8,7 +8,7 @@ import yaml
 from progcl.cli.main import main
 from progcl.config.load import PRESETS, load_config, to_dict
 from progcl.config.methods import METHODS
-from progcl.config.miners import MINERS
+from progcl.config.miners import MINER_ENTRIES
 from progcl.data.datasets import BUILTIN, PUBLISHED
 from progcl.posteriors import POSTERIORS
 from support.commands import FLAGS, refusal
@@ -16,7 +16,7 @@ from support.commands import FLAGS, refusal
 LISTS = {
     "data": [*BUILTIN, *PUBLISHED],
     "methods": ["name", *METHODS],
-    "miners": [*MINERS],
+    "miners": [*MINER_ENTRIES],
     "estimators": [*POSTERIORS],
     "presets": [*PRESETS],
 }
@@ -37,7 +37,7 @@ def test_show_prints_a_preset_with_all_its_options(capsys: pytest.CaptureFixture
 
 
 def test_show_prints_the_options_of_a_method_or_miner(capsys: pytest.CaptureFixture[str]) -> None:
-    for section, table in (("method", METHODS), ("miner", MINERS)):
+    for section, table in (("method", METHODS), ("miner", MINER_ENTRIES)):
         for name, entry in table.items():
             main(["show", f"--{section}", name])
             head, *lines = capsys.readouterr().out.splitlines()

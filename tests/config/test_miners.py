@@ -7,12 +7,12 @@ import pytest
 
 from progcl import InputError, load_config
 from progcl.config.load import change_miner, to_dict
-from progcl.config.miners import MINERS as TABLE
+from progcl.config.miners import MINER_ENTRIES
 from progcl.miners import MINERS, make_miner
 
 
 def test_the_table_agrees_with_the_classes() -> None:
-    for name, entry in TABLE.items():
+    for name, entry in MINER_ENTRIES.items():
         options: Any = entry.options
         assert options().name == name
         assert set(options.option_names()) <= set(options.meanings()), name
@@ -23,7 +23,7 @@ def test_the_table_agrees_with_the_classes() -> None:
 
 def test_a_shared_option_has_one_type() -> None:
     types: dict[str, Any] = {}
-    for entry in TABLE.values():
+    for entry in MINER_ENTRIES.values():
         for key, hint in entry.options.types().items():
             assert types.setdefault(key, hint) == hint, key
 
@@ -41,7 +41,7 @@ def test_a_miner_takes_its_options_from_the_configuration() -> None:
     for name in MINERS:
         overrides = {"miner.name": name, **{f"miner.{option}": value for option, value in values.items()}}
         miner = make_miner(load_config("digits", overrides, strict=False).miner)
-        for option in set(TABLE[name].options.option_names()) & set(values):
+        for option in set(MINER_ENTRIES[name].options.option_names()) & set(values):
             assert getattr(miner, option) == values[option], f"{name}: {option}"
             checked.add(option)
     assert checked == set(values)

@@ -32,7 +32,7 @@ def test_all_entries_are_pygs_diffusion(teleport: float) -> None:
 def test_a_node_keeps_its_largest_entries_and_the_sum_of_its_column(monkeypatch: pytest.MonkeyPatch) -> None:
     data = csbm(nodes=90, degree=4, seed=2)
     full = dense(*top_ppr_edges(data, 0.1, 90), 90)
-    monkeypatch.setattr("progcl.graph.diffusion.BLOCK_ELEMENTS", 90 * 7)  # several blocks
+    monkeypatch.setattr("progcl.graph.diffusion.DIFFUSION_ELEMENTS", 90 * 7)  # several blocks
     edges, weight = top_ppr_edges(data, 0.1, 5)
     sparsified = dense(edges, weight, 90)
     assert torch.equal((sparsified > 0).sum(dim=1), (full > 0).sum(dim=1).clamp_max(5))

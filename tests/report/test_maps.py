@@ -9,7 +9,7 @@ from sklearn.preprocessing import normalize
 
 from progcl.export import nearest
 from progcl.report import maps
-from progcl.report.maps import cluster, find_neighbors, make_map, project, project_pca, quantize
+from progcl.report.maps import cluster, find_neighbors, layout_nodes, make_map, project_pca, quantize
 from support.stories import make_story
 
 Vectors = NDArray[np.float32]
@@ -99,16 +99,16 @@ def test_large_maps_by_open_tsne_or_else_by_pca(monkeypatch: pytest.MonkeyPatch)
     found, cosines = find_neighbors(rows, 90)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "openTSNE", None)
-        positions, method = project(rows, found, cosines)
+        positions, method = layout_nodes(rows, found, cosines)
         assert method == "PCA"
         np.testing.assert_array_equal(positions, project_pca(rows, 2))
     pytest.importorskip("openTSNE")
-    positions, method = project(rows, found, cosines)
+    positions, method = layout_nodes(rows, found, cosines)
     groups = np.arange(300) % 3
     centers = np.stack([positions[groups == group].mean(axis=0) for group in range(3)])
     assert method == "t-SNE"
     assert (np.linalg.norm(positions[:, None] - centers, axis=2).argmin(axis=1) == groups).all()
-    np.testing.assert_array_equal(project(rows, found, cosines)[0], positions)
+    np.testing.assert_array_equal(layout_nodes(rows, found, cosines)[0], positions)
 
 
 def test_a_sample_is_drawn_by_its_seed() -> None:

@@ -14,7 +14,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from progcl.config.methods import METHODS, MethodOptions
-from progcl.config.miners import MINERS, OwnMinerOptions
+from progcl.config.miners import MINER_ENTRIES, OwnMinerOptions
 from progcl.config.options import Entry, Options, refuse_foreign_keys
 from progcl.config.schema import Config
 from progcl.errors import InputError, suggest
@@ -24,7 +24,7 @@ PRESETS = {path.stem: path for path in sorted((Path(__file__).parent / "presets"
 SECTIONS = tuple(field.name for field in fields(Config))
 DEFAULTS = Config()
 # Sections whose keys depend on `name`
-TABLES: dict[str, Mapping[str, Entry[Any]]] = {"method": METHODS, "miner": MINERS}
+TABLES: dict[str, Mapping[str, Entry[Any]]] = {"method": METHODS, "miner": MINER_ENTRIES}
 OWN_MINER = {"package.module:Class": Entry(OwnMinerOptions, "")}
 
 
@@ -54,7 +54,7 @@ def change_miner(config: Config, name: str) -> Config:
     """The same run with another miner: it takes the options it shares with the present one, and its own in `others`."""
     if name == config.miner.name:
         return config
-    kind = MINERS[name].options
+    kind = MINER_ENTRIES[name].options
     shared = {key: value for key, value in asdict(config.miner).items() if key in kind.option_names() and key != "name"}
     return replace(config, miner=kind(**{**shared, **config.miner.others.get(name, {})}))
 
@@ -174,7 +174,7 @@ def _carry_over(section: str, before: Mapping[str, Any], name: str, others: Any)
     lost = {key: value for key, value in before.items() if key not in known}
     if section == "miner" and lost:
         shared["others"] = dict(before.get("others") or {})
-        for other, entry in MINERS.items():
+        for other, entry in MINER_ENTRIES.items():
             has = entry.options.option_names()
             if other != name and any(key in has for key in lost):
                 own = {key: value for key, value in before.items() if key in has and key not in ("name", "others")}

@@ -179,7 +179,7 @@ class MoCHiOptions(MinerOptions):
             in_range(name, getattr(self, name), 0)
 
 
-MINERS: dict[str, Entry[MinerOptions]] = {
+MINER_ENTRIES: dict[str, Entry[MinerOptions]] = {
     "none": Entry(NoMinerOptions, "progcl.miners.base:Miner"),
     "progcl-weight": Entry(ProGCLWeightOptions, "progcl.miners.progcl:ProGCLWeight"),
     "progcl-mix": Entry(ProGCLMixOptions, "progcl.miners.progcl:ProGCLMix"),

@@ -19,7 +19,7 @@ EDGE_HEADERS = [("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v")
 ID_HEADERS = {"", "id", "node", "name", "node_id"}  # of the first column of a table of nodes
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """How a text file is written.
 
     Attributes:
@@ -65,14 +65,14 @@ def read_table(path: Path) -> NodeTable:
     return NodeTable(np.array(rows), names, columns=first[1:] if header else None)
 
 
-def _node_pairs(path: Path, layout: Layout, header: bool) -> Iterator[list[str]]:
+def _node_pairs(path: Path, layout: TableLayout, header: bool) -> Iterator[list[str]]:
     for line, cells in _rows(path, layout, header):
         if len(cells) < 2 or not all(cells[:2]):
             raise InputError(f"`{path}`: line {line} lacks a node name", "an edge is two names in a line")
         yield cells[:2]
 
 
-def _detect_layout(path: Path) -> Layout:
+def _detect_layout(path: Path) -> TableLayout:
     with path.open(encoding="utf-8-sig") as file:
         lines = list(islice(((number, line) for number, line in enumerate(file) if _is_row(line)), 2))
     if not lines:
@@ -81,7 +81,7 @@ def _detect_layout(path: Path) -> Layout:
     for delimiter in ("\t", ";", ",", None):
         sample = [_split(line, delimiter) for _, line in lines]
         if len(sample[0]) > 1:
-            return Layout(delimiter, skipped, sample)
+            return TableLayout(delimiter, skipped, sample)
     message = f"`{path}`: line {skipped + 1} has one value, at least two are needed"
     raise InputError(message, "separate them by a comma")
 
@@ -97,7 +97,7 @@ def _split(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _rows(path: Path, layout: Layout, header: bool) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, layout: TableLayout, header: bool) -> Iterator[tuple[int, list[str]]]:
     """Line number and values of every row below the header."""
     delimiter, width = layout.delimiter, None
     with path.open(newline="", encoding="utf-8-sig") as file:

@@ -12,7 +12,7 @@ from torch_geometric.utils import to_undirected
 from progcl.graph.views import Graph, View
 from progcl.progress import bar
 
-BLOCK_ELEMENTS = 2**19  # of one block of columns, small enough for the cache
+DIFFUSION_ELEMENTS = 2**19  # of one block of columns, small enough for the cache
 TOLERANCE = 1e-5
 
 
@@ -26,7 +26,7 @@ def top_ppr_edges(data: Data, teleport: float, number: int, progress: bool = Fal
     adjacency = View(Graph(Data(x=data.x[:, :1], edge_index=undirected))).symmetric.csr
     num_nodes, number = int(data.num_nodes), min(number, int(data.num_nodes))
     device = adjacency.device
-    width = max(1, BLOCK_ELEMENTS // num_nodes)
+    width = max(1, DIFFUSION_ELEMENTS // num_nodes)
     sources, weights = [], []
     for start in bar(progress, iterable=range(0, num_nodes, width), desc="diffusion", unit="block", leave=False):
         targets = torch.arange(start, min(start + width, num_nodes), device=device)

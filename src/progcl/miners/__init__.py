@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 from torch_geometric.data import Data
 
-from progcl.config.miners import MINERS as TABLE
-from progcl.config.miners import MinerOptions, OwnMinerOptions
+from progcl.config.miners import MINER_ENTRIES, MinerOptions, OwnMinerOptions
 from progcl.data.labels import oracle_classes
 from progcl.errors import InputError
 from progcl.miners.base import Block, Miner, Plan
@@ -36,7 +35,9 @@ __all__ = [
     "make_miner",
 ]
 
-MINERS: dict[str, Callable[..., Miner]] = {name: import_target(entry.target, "miner") for name, entry in TABLE.items()}
+MINERS: dict[str, Callable[..., Miner]] = {
+    name: import_target(entry.target, "miner") for name, entry in MINER_ENTRIES.items()
+}
 PROPOSED = ("none", "progcl-weight", "progcl-mix")  # what the paper proposes, beside its base
 
 

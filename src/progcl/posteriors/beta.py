@@ -10,7 +10,7 @@ from torch import Tensor
 from progcl.posteriors.base import Floats
 from progcl.posteriors.mixture import EDGE, Mixture, Rule
 
-TINY = 1e-12  # least p(c | s), and least variance
+EPSILON = 1e-12  # least p(c | s), and least variance
 CHUNK = 2**18  # similarities per step of arithmetic; for all of them, only the logarithms are kept
 
 
@@ -87,7 +87,7 @@ class BetaMixture(Mixture):
         """p(c | s), [2, n] (Eq. 5)."""
         log_joint = _log_density(logs, self.alpha_, self.beta_, self.weight_)
         first = expit(log_joint[0] - log_joint[1])
-        responsibilities: Floats = np.maximum(np.stack([first, 1 - first]), TINY)
+        responsibilities: Floats = np.maximum(np.stack([first, 1 - first]), EPSILON)
         return responsibilities
 
     def _coefficients(self) -> tuple[float, float, float]:
@@ -122,5 +122,5 @@ def _match_moments(total: Floats, first: Floats, second: Floats) -> tuple[Floats
     mean = first / total
     variance = second / total - mean**2
     bernoulli = mean * (1 - mean)  # the largest variance that a distribution on [0, 1] with this mean can have
-    concentration = bernoulli / np.clip(variance, TINY, bernoulli * (1 - EDGE)) - 1
+    concentration = bernoulli / np.clip(variance, EPSILON, bernoulli * (1 - EDGE)) - 1
     return mean * concentration, (1 - mean) * concentration

@@ -77,7 +77,7 @@ def make_map(
     neighbors, cosines = find_neighbors(rows, 3 * PERPLEXITY)  # as many as t-SNE needs
     with threadpool_limits(1):
         clusters = cluster(rows, classes, seed)
-        positions, method = (project_pca(rows, 2), "PCA") if quick else project(rows, neighbors, cosines, seed)
+        positions, method = (project_pca(rows, 2), "PCA") if quick else layout_nodes(rows, neighbors, cosines, seed)
     stored = slice(STORED_NEIGHBORS)
     return Map(nodes, quantize(positions), method, clusters, neighbors[:, stored], cosines[:, stored])
 
@@ -118,7 +118,7 @@ def cluster(rows: Array, number: int | None = None, seed: int = 0) -> Indices:
     return rank[index]
 
 
-def project(rows: Array, neighbors: Indices, cosines: Array, seed: int = 0) -> tuple[Array, str]:
+def layout_nodes(rows: Array, neighbors: Indices, cosines: Array, seed: int = 0) -> tuple[Array, str]:
     """Project unit rows to [n, 2] by t-SNE, or by PCA if that would take more than half a minute; and which it was."""
     flat = project_pca(rows, 2)
     scale = flat[:, 0].std()
