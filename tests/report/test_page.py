@@ -60,7 +60,7 @@ def test_every_field_is_shown() -> None:
 
 def test_missing_fields_are_left_out_or_explained() -> None:
     text = render_page(
-        make_story(facts={}, warnings=[], losses=[], start_epoch=None, mixture=None, labels=None, scores={})
+        make_story(facts={}, warnings=[], losses=[], start_epoch=None, mixture=None, labels=None, scores={}, score=None)
     )
     assert "No mixture was fitted" in text
     assert "No epoch had a finite loss" in text
@@ -209,3 +209,10 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
 def test_fields_that_do_not_match_are_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         render_page(make_story(**changed))
+
+
+def test_the_accuracy_at_the_top_is_the_runs_own() -> None:
+    """In a comparison the first row is of raw features."""
+    tiles = render_page(make_story()).split("</dl>")[0]
+    assert "91.00 %" in tiles
+    assert "55.00 %" not in tiles

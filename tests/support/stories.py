@@ -29,7 +29,8 @@ def make_story(nodes: int = 60, width: int = 8, **changed: Any) -> Story:
         embeddings=embeddings.astype(np.float32),
         ids=[f"node-{index:03d}" for index in range(nodes)],
         labels=[f"class {index}" for index in classes],
-        scores={"GRACE": Score("clean", (90.0, 92.0))},
+        scores={"raw features": Score("clean", (50.0, 60.0)), "GRACE": Score("clean", (90.0, 92.0))},
+        score=Score("clean", (90.0, 92.0)),
     )
     return replace(story, **changed)
 

@@ -108,9 +108,8 @@ def _render_tiles(story: Story) -> str:
     tiles = {"nodes": f"{nodes:,}", "dimensions": f"{dimensions:,}", "epochs": f"{len(story.losses):,}"}
     if story.losses:
         tiles["last loss"] = f"{story.losses[-1]:.4g}"
-    if story.scores:
-        score = next(iter(story.scores.values()))
-        tiles["accuracy"] = f"{score.mean:.2f} % <small>± {score.std:.2f}</small>"
+    if story.score:
+        tiles["accuracy"] = f"{story.score.mean:.2f} % <small>± {story.score.std:.2f}</small>"
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
 
 

@@ -35,6 +35,7 @@ class Story:
         ids: the user's names of the nodes, [N]
         labels: class names of the nodes, [N]; None without labels
         scores: rows of the probe's table
+        score: the run's own; None without a probe
     """
 
     title: str
@@ -47,6 +48,7 @@ class Story:
     ids: list[str]
     labels: list[str] | None
     scores: dict[str, Score]
+    score: Score | None = None
 
 
 def load_story(run: Path, data: Data) -> Story:
@@ -55,7 +57,8 @@ def load_story(run: Path, data: Data) -> Story:
     config = load_config(run / "config.yaml")
     result = json.loads((run / "result.json").read_text())
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    plot = run / "curves.json"
+    plot, own = run / "curves.json", result["score"]
+    score = Score(own["protocol"], tuple(own["accuracies"])) if own else None
     mixture: dict[str, Any] = result["facts"].get("mixture", {})
     name = Path(config.data.graph).name if config.data.graph else config.data.name
     return Story(
@@ -68,7 +71,8 @@ def load_story(run: Path, data: Data) -> Story:
         embeddings=vectors,
         ids=ids,
         labels=node_class_names(data),
-        scores=_load_run_scores(run, result),
+        scores=load_scores(run) or ({"this run": score} if score else {}),
+        score=score,
     )
 
 
@@ -105,9 +109,3 @@ def _warn_unimodal(mixture: dict[str, Any]) -> list[str]:
     if not mixture.get("degenerate"):
         return []
     return ["the similarities have one mode: no mixture was fitted, and every negative counts as a true one"]
-
-
-def _load_run_scores(run: Path, result: dict[str, Any]) -> dict[str, Score]:
-    """The rows of the comparison, if there is one, else the run's own."""
-    own = result["score"]
-    return load_scores(run) or ({"this run": Score(own["protocol"], tuple(own["accuracies"]))} if own else {})
