@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,10 @@ def test_the_oracle_says_that_it_uses_labels() -> None:
     with pytest.warns(ProgclWarning, match="labels: for analysis only"):
         result = fit(load_config("csbm", {**SMALL, "miner.estimator": "oracle", "miner.start_epoch": 1}))
     assert result.mixture is not None
+
+
+def test_importing_the_package_leaves_the_search_path_alone(tmp_path: Path) -> None:
+    code = "import sys; before = list(sys.path); import progcl.miners; sys.exit(sys.path != before)"
+    source = str(Path(__file__).parents[1] / "src")
+    command = [sys.executable, "-P", "-c", code]
+    assert subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": source}).returncode == 0

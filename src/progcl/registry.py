@@ -34,9 +34,9 @@ def pick_own(table: Mapping[str, Value], name: str, what: str) -> Value:
 
 
 def import_target(name: str, what: str) -> Callable[..., Any]:
-    """Import package.module:Class, also from the current folder."""
+    """Import package.module:Class; a user's own also from the current folder."""
     module, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:
+    if not module.startswith("progcl.") and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
         target: Callable[..., Any] = getattr(import_module(module), attribute)

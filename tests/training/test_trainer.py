@@ -77,3 +77,12 @@ def test_an_oracle_of_inductive_training_has_the_classes_of_the_training_nodes()
     assert isinstance(miner, FrozenPosterior)
     assert isinstance(miner.estimator, Oracle)
     assert torch.equal(miner.estimator.classes, DATA.y[heldout_split(DATA)[0]])
+
+
+def test_learning_rates_are_those_of_the_methods_optimizer() -> None:
+    trainer = Trainer(small(train__epochs=2), csbm(nodes=60))
+    optimizer = trainer.optimizer
+    assert optimizer is not None
+    optimizer.param_groups[0]["lr"] = 0.123  # not `train.lr`
+    next(trainer.run(2))
+    assert optimizer.param_groups[0]["lr"] == 0.123

@@ -1,4 +1,4 @@
-"""What options of methods and miners share: a range is checked here once, an unknown key is refused by name."""
+"""What the options of methods and miners share; an option of another one is refused by name."""
 
 from __future__ import annotations
 

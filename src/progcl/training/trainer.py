@@ -126,7 +126,7 @@ class Trainer:
 
     def _step(self, optimizer: Optimizer, batch: Batch, epoch: int, progress: float) -> float:
         for group in optimizer.param_groups:
-            group["lr"] = self.config.train.lr * self.method.lr_factor(progress)
+            group["lr"] = group.setdefault("initial_lr", group["lr"]) * self.method.lr_factor(progress)
         optimizer.zero_grad(set_to_none=True)
         loss = self.loss(batch)
         loss.backward()
