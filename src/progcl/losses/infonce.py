@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,13 @@ from progcl.config.schema import LossConfig
 from progcl.distributed import shard_slice
 from progcl.errors import InputError
 from progcl.losses import closed_form
+from progcl.losses.positives import contrast as contrast_pairs
+from progcl.losses.positives import group_by_anchor
 from progcl.losses.tiles import Shard, Workspace
 from progcl.miners.base import Block, Miner, Plan, iterate_blocks
+
+LossAndGradients: TypeAlias = tuple[Tensor, tuple[Tensor | None, ...]]
+Contrast: TypeAlias = Callable[[tuple[Tensor, ...], Sequence[bool]], LossAndGradients]
 
 DEFAULT_MEGABYTES = 1000  # or a tenth of the machine's memory if that is less
 
@@ -45,6 +51,12 @@ class InfoNCE(nn.Module):
     >>> for epoch in range(1, 501):
     ...     loss.set_epoch(epoch)
     ...     loss(h1, h2).backward()
+
+    With pairs (anchor, positive) of the rows of one view, such as edges of a graph, all other rows are negatives::
+
+        J = -1/P Σ_(i,j) log e^{θ(i,j)/τ} / (e^{θ(i,j)/τ} + Σ_k w_ik e^{θ(i,k)/τ} + …)
+
+    >>> loss(h, positives=edge_index)
 
     Args:
         tau: temperature, 0.03 to 10 (float32 underflows below)
@@ -88,27 +100,44 @@ class InfoNCE(nn.Module):
         """Set the miner's epoch, before the first step of the epoch."""
         self.miner.set_epoch(epoch)
 
-    def forward(self, h1: Tensor, h2: Tensor, anchors: Tensor | None = None, nodes: Tensor | None = None) -> Tensor:
-        """The loss of two views' projected embeddings [N, d], row i of both being node i.
+    def forward(
+        self,
+        h1: Tensor,
+        h2: Tensor | None = None,
+        anchors: Tensor | None = None,
+        nodes: Tensor | None = None,
+        positives: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of two views' projected embeddings [N, d], row i of both being node i; or of one with `positives`.
 
         With `anchors`, node numbers [n], only these nodes are contrasted with each other. With `nodes`, node numbers
-        [N], the rows are a batch of a larger graph.
+        [N], the rows are a batch of a larger graph. With `positives`, pairs (anchor, positive) of rows [2, P], there is
+        one view. A repeated pair counts once, and a row is no positive of itself.
 
         Raises:
-            InputError: shapes do not match, or both `anchors` and `nodes` are given
+            InputError: shapes do not match, or arguments that exclude each other are given
         """
-        if anchors is not None and nodes is not None:
-            raise InputError("a batch is contrasted as a whole", "give `anchors` or `nodes`, not both")
+        if anchors is not None and (nodes is not None or positives is not None):
+            other = "nodes" if nodes is not None else "positives"
+            raise InputError("a batch is contrasted as a whole", f"give `anchors` or `{other}`, not both")
         if nodes is not None and nodes.shape != h1.shape[:1]:
             raise InputError(f"`nodes` needs the number of each of the {len(h1)} rows (got {list(nodes.shape)})")
-        z1, z2 = _normalize_rows(h1, h2)
-        anchors = None if anchors is None else anchors.to(z1.device)
+        if (h2 is None) == (positives is None):
+            raise InputError(
+                "a contrast needs two views, or one with `positives`", "loss(h1, h2) or loss(h, positives=)"
+            )
+        z = _normalize_rows(h1) if h2 is None else _normalize_rows(h1, h2)
+        pairs = None if positives is None else group_by_anchor(positives.to(h1.device), len(h1))
+        self.miner.fewest_negatives = None if pairs is None else pairs.fewest_negatives(len(h1))
+        anchors = None if anchors is None else anchors.to(h1.device)
         with torch.no_grad():
             if nodes is None:
-                self.miner.prepare(z1, z2, anchors)
+                self.miner.prepare(z[0], z[-1], anchors)
             else:
-                self.miner.prepare_batch(z1, z2, nodes.to(z1.device))
-        return self._contrast(anchors, z1, z2)
+                self.miner.prepare_batch(z[0], z[-1], nodes.to(h1.device))
+        return (
+            self._contrast(anchors, *z) if pairs is None else _differentiable(partial(contrast_pairs, self, pairs), z)
+        )
 
     def sides(self, *z: Tensor) -> list[Side]:
         """Both views' anchors, with the other view and their own as banks."""
@@ -161,8 +190,7 @@ class InfoNCE(nn.Module):
             z = tuple(rows[anchors] for rows in z)
             if len(z[0]) < 2:
                 raise InputError(f"a contrast needs at least 2 anchors (got {len(z[0])})")
-        loss: Tensor = _Contrast.apply(self, *z)  # type: ignore[no-untyped-call]
-        return loss
+        return _differentiable(partial(_contrast_views, self), z)
 
 
 class OneWay(InfoNCE):
@@ -205,20 +233,20 @@ def _weighted_sum(mass: Tensor, weight: Tensor | None) -> Tensor:
     return (mass * weight).sum(dim=(1, 2))
 
 
+def _differentiable(contrast: Contrast, z: tuple[Tensor, ...]) -> Tensor:
+    """The loss of unit vectors, given the function that computes it with its gradients."""
+    loss: Tensor = _Contrast.apply(contrast, *z)  # type: ignore[no-untyped-call]
+    return loss
+
+
 class _Contrast(torch.autograd.Function):
     """Computes the gradient together with the loss: what is saved for the backward pass is of size [N, d]."""
 
     @staticmethod
-    def forward(ctx: Any, loss: InfoNCE, *z: Tensor) -> Tensor:
+    def forward(ctx: Any, contrast: Contrast, *z: Tensor) -> Tensor:
         needs_grad = ctx.needs_input_grad[1:]
-        with_gradient = any(needs_grad)
-        plan = loss.plan() if z[0].dtype in (torch.float32, torch.float64) else None
-        closed = None
-        if plan is not None:
-            with loss.workspace.lock:  # its buffers serve one call at a time
-                closed = closed_form.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, loss.shard, with_gradient)
-        total, grads = closed or _contrast_blocks(loss, z, needs_grad)
-        if with_gradient:
+        total, grads = contrast(z, needs_grad)
+        if any(needs_grad):
             ctx.save_for_backward(*grads)
         return total
 
@@ -230,9 +258,17 @@ class _Contrast(torch.autograd.Function):
         return None, *(grad if grad is None or outer == 1 else outer * grad for grad in ctx.saved_tensors)
 
 
-def _contrast_blocks(
-    loss: InfoNCE, z: tuple[Tensor, ...], needs_grad: Sequence[bool]
-) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+def _contrast_views(loss: InfoNCE, z: tuple[Tensor, ...], needs_grad: Sequence[bool]) -> LossAndGradients:
+    """Loss and gradients in closed form where there is one, else in blocks."""
+    plan = loss.plan() if z[0].dtype in (torch.float32, torch.float64) else None
+    closed = None
+    if plan is not None:
+        with loss.workspace.lock:  # its buffers serve one call at a time
+            closed = closed_form.contrast((z[0], z[1]), loss.tau, plan, loss.workspace, loss.shard, any(needs_grad))
+    return closed or _contrast_blocks(loss, z, needs_grad)
+
+
+def _contrast_blocks(loss: InfoNCE, z: tuple[Tensor, ...], needs_grad: Sequence[bool]) -> LossAndGradients:
     """Loss and gradients in blocks of complete rows, with a backward pass per block."""
     leaves = [rows.detach().requires_grad_(needed) for rows, needed in zip(z, needs_grad, strict=True)]
     with_gradient = any(needs_grad)

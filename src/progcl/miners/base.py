@@ -26,6 +26,7 @@ class Block:
         rows: the anchors' indices [b]; column rows[i] holds no negative of anchor i in any bank
         view: the anchors' view, 0 or 1
         tau: the loss's temperature
+        excluded: columns beside the anchors' own that hold no negative, such as its neighbors, [b, N]; None for none
     """
 
     sim: Tensor
@@ -34,14 +35,20 @@ class Block:
     rows: Tensor
     view: int
     tau: float
+    excluded: Tensor | None = None
 
     @property
-    def count(self) -> int:
-        """Number of negatives per anchor."""
-        return self.sim.size(1) * (self.sim.size(2) - 1)
+    def count(self) -> Tensor:
+        """Number of negatives of each anchor, [b]."""
+        banks, columns = self.sim.shape[1:]
+        if self.excluded is None:
+            return self.sim.new_full((len(self.sim),), banks * (columns - 1))
+        return banks * (columns - 1 - self.excluded.sum(dim=1)).to(self.sim.dtype)
 
     def masked(self, values: Tensor, fill: float) -> Tensor:
-        """`values` [b, V, N] with `fill` in the anchors' own columns."""
+        """`values` [b, V, N] with `fill` in the columns that hold no negative of the anchor."""
+        if self.excluded is not None:
+            values = values.masked_fill(self.excluded.unsqueeze(1), fill)
         columns = self.rows[:, None, None].expand(-1, values.size(1), 1)
         return values.scatter(2, columns, fill)
 
@@ -93,12 +100,14 @@ class Miner(nn.Module):
         plan_covers: methods that `plan` states in closed form; a subclass that overrides one of them, and not `plan`,
             takes the generic path
         memory: bytes that may be cached from step to step; set by the loss
+        fewest_negatives: of any anchor in this step; set by a loss whose anchors differ in that, else None
     """
 
     plan_covers: frozenset[str] = frozenset({"weight", "extra", "correct"})
     epoch: int | None = None
     steps_without_epoch: int = 0
     memory: int = 10**9
+    fewest_negatives: int | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch before its first step."""

@@ -56,7 +56,7 @@ class HCL(DCL):
     def weight(self, block: Block) -> Tensor:
         """w, [b, V, N]."""
         hardness = block.masked(block.sim * (self.concentration / block.tau), float("-inf"))
-        return block.count * hardness.flatten(1).softmax(dim=1).view_as(hardness)
+        return block.count[:, None, None] * hardness.flatten(1).softmax(dim=1).view_as(hardness)
 
     def extra_repr(self) -> str:
         """Options of the miner."""

@@ -73,7 +73,8 @@ class MoCHi(Seeded):
         self.warn_without_epoch(self.start_epoch)
         if not self.active:
             return
-        self.count = min(self.hardest, (len(z1) if anchors is None else len(anchors)) - 1)
+        negatives = (len(z1) if anchors is None else len(anchors)) - 1
+        self.count = min(self.hardest, self.fewest_negatives or negatives)
         draw: dict[str, Any] = {"generator": self.generator}
         self.pairs = draw_pairs(self.count, self.synthetic, **draw).to(z1.device)
         self.shares = torch.rand(self.synthetic, **draw).to(z1)

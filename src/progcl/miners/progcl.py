@@ -30,7 +30,9 @@ class ProGCLWeight(FrozenPosterior):
             return None
         with torch.no_grad():
             score = self.score(block.rows, block.view, None if self.released else block.sim[:, 0])
-            mean = score.sum(dim=1, keepdim=True).div_(score.size(1) - 1)
+            if block.excluded is not None:
+                score.masked_fill_(block.excluded, 0)
+            mean = score.sum(dim=1, keepdim=True).div_(block.count[:, None] / block.sim.size(1))
             score = torch.where(mean > 0, score.div_(mean), 1.0)
         return score.unsqueeze(1)
 
@@ -97,11 +99,12 @@ class ProGCLMix(FrozenPosterior):
     @property
     def count(self) -> int:
         """N' for the present anchors."""
-        return min(self.hardest, self.anchor_vectors.size(1) - 1)
+        return min(self.hardest, self.fewest_negatives or self.anchor_vectors.size(1) - 1)
 
     def prepare_anchors(self) -> None:
         """Rank the negatives, once for the whole graph and in every step for some anchors; draw the pairs of ranks."""
-        if self.candidates_key is None or self.candidates_key is not self.key:
+        changed = self.candidates_key is None or self.candidates_key is not self.key
+        if changed and self.fewest_negatives is None:
             views = (0,) if self.released else (0, 1)
             needed = len(views) * self.count * self.anchor_vectors.size(1) * self._index_dtype.itemsize
             self.candidates = tuple(self._rank_all(view) for view in views) if needed <= self.memory else ()
@@ -112,7 +115,7 @@ class ProGCLMix(FrozenPosterior):
         """θ(u_i, ũ_k), [b, m]."""
         if not self.active:
             return None
-        columns = self._get_candidates(block.view, block.rows)
+        columns = self._get_candidates(block)
         weights = self._mixing_weights(block.view, block.rows, columns)
         first, second = (columns[:, ranks] for ranks in self.pairs)
         of_first, of_second = (weights[:, ranks] for ranks in self.pairs)
@@ -126,7 +129,7 @@ class ProGCLMix(FrozenPosterior):
         if not self.active:
             return Plan()
         ascending = self.anchors is None or bool((self.anchors.diff() > 0).all())
-        if self.released or self.count < 2 or not self.candidates or not ascending:
+        if self.released or self.count < 2 or not self.candidates or not ascending or self.fewest_negatives:
             return None
         weights = self._cached_mixing_weights
         return Plan(self.key, candidates=self.candidates, mixing_weights=weights, pairs=self.pairs)
@@ -136,14 +139,16 @@ class ProGCLMix(FrozenPosterior):
             return torch.stack([torch.arange(count), torch.randperm(count, generator=self.generator)])
         return draw_pairs(count, self.synthetic, self.generator)
 
-    def _get_candidates(self, view: int, rows: Tensor) -> Tensor:
+    def _get_candidates(self, block: Block) -> Tensor:
         """The hardest negatives of some anchors, [b, N'], in the order of their nodes."""
-        if not self.candidates:
-            return self._rank(view, rows)
-        return self.candidates[0 if self.released else view][:, rows].T.long()
+        if not self.candidates or block.excluded is not None:
+            return self._rank(block.view, block.rows, block.excluded)
+        return self.candidates[0 if self.released else block.view][:, block.rows].T.long()
 
-    def _rank(self, view: int, rows: Tensor) -> Tensor:
+    def _rank(self, view: int, rows: Tensor, excluded: Tensor | None = None) -> Tensor:
         score = self.score(rows, view)
+        if excluded is not None:
+            score.masked_fill_(excluded, -1)
         score[torch.arange(len(rows), device=rows.device), rows] = -1  # below a true negative's 0
         columns = score.topk(self.count, dim=1, sorted=False).indices
         if self.anchors is None:  # `nonzero` of a mask is in order, and faster than a sort

@@ -44,7 +44,8 @@ class Ring(Miner):
     def weight(self, block: Block) -> Tensor:
         """1 inside the ring, 0 outside, [b, V, N]."""
         with torch.no_grad():
-            limits = ring_limits(block.masked(block.sim, torch.inf).flatten(1), block.count, *self.quantiles)
+            count = int(block.count[0]) if block.excluded is None else block.count.long()
+            limits = ring_limits(block.masked(block.sim, torch.inf).flatten(1), count, *self.quantiles)
             low, high = (limit[:, None, None] for limit in limits)
             return ((low <= block.sim) & (block.sim <= high)).to(block.sim.dtype)
 
@@ -57,13 +58,19 @@ class Ring(Miner):
         return f"low={self.low}, high={self.high}, anneal={self.anneal}"
 
 
-def ring_limits(sim: Tensor, count: int, low: float, high: float, scale: float = 1) -> tuple[Tensor, Tensor]:
+def ring_limits(sim: Tensor, count: int | Tensor, low: float, high: float, scale: float = 1) -> tuple[Tensor, Tensor]:
     """Limits that leave out the ⌊low·count⌋ least and the ⌊(1-high)·count⌋ most similar negatives of a row, [b] each.
 
-    Rows of `sim` [b, n] hold `count` negatives, `scale` times their cosines, and infinity elsewhere. A limit is the
-    midpoint of two adjacent values, or just outside where these are equal: rounding does not decide which negatives
-    are kept, and ties are kept.
+    Rows of `sim` [b, n] hold `count` negatives, one number for all or one per row [b], `scale` times their cosines, and
+    infinity elsewhere. A limit is the midpoint of two adjacent values, or just outside where these are equal: rounding
+    does not decide which negatives are kept, and ties are kept.
     """
+    if isinstance(count, Tensor):
+        limits = sim.new_empty(2, len(sim))
+        for number in count.unique().tolist():
+            rows = (count == number).nonzero().flatten()
+            limits[:, rows] = torch.stack(ring_limits(sim[rows], number, low, high, scale))
+        return limits[0], limits[1]
     skipped = int(low * count + 1e-9)
     end = max(skipped + 1, count - int((1 - high) * count + 1e-9))
     slack = 16 * torch.finfo(sim.dtype).eps * scale
