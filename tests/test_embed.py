@@ -32,12 +32,12 @@ def test_settings_follow_the_size() -> None:
 def test_settings_follow_the_width_of_the_features(user_graph: Path) -> None:
     wide, narrow = (Data(x=torch.ones(40, columns), num_nodes=40) for columns in (257, 256))
     for data, encoder in ((wide, "hops"), (narrow, "gcn")):
-        assert load_config("embed", choose_settings(data, {"encoder.name": encoder})).walk == 0
-    assert load_config("embed", choose_settings(narrow, {})).walk == 2
+        assert load_config("embed", choose_settings(data, {"encoder.name": encoder})).view_walk == 0
+    assert load_config("embed", choose_settings(narrow, {})).view_walk == 2
     plans = []
     for name, changes in (("narrow", {}), ("wide", {"encoder.rank": 1}), ("own", {"method.walk": 0, "train.lr": 0.5})):
         config = embed("g.npz", Path(name), overrides={**QUICK, **changes}, progress=False).config
-        plans.append((config.walk, max(to_dict(config)["method"]["drop_features"]), config.train.lr))
+        plans.append((config.view_walk, max(to_dict(config)["method"]["drop_features"]), config.train.lr))
         assert ("walk 2" in Path(name, "report.html").read_text()) == (name == "narrow")
         assert ("steps away" in describe_plan(config, USER_GRAPH)) == (name == "narrow")
     assert plans == [(2, 0.0, NARROW["train.lr"]), (0, 0.4, 5e-5), (0, 0.4, 0.5)]

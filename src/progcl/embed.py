@@ -184,7 +184,7 @@ def describe_plan(config: Config, data: Data) -> str:
     steps = config.train.epochs * (config.batch.steps or 1)
     dropped = max(getattr(config.method, "drop_features", (0,)))
     views = f"views with {dropped:.0%} of the features dropped"
-    views = f"views from nodes {config.walk} steps away" if config.walk else views
+    views = f"views from nodes {config.view_walk} steps away" if config.view_walk else views
     size = f"{nodes:,} nodes, {edges:,} edges, {data.x.size(1):,} features"
     return f"{size}: {config.miner.name} on {config.encoder.name}, nodes {how}, {views}, {steps:,} steps"
 

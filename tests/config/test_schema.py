@@ -32,5 +32,5 @@ def test_sections_that_do_not_go_together_are_refused(changes: dict[str, Any], m
 
 def test_the_same_sections_without_the_mistake_are_accepted() -> None:
     config = load_config("csbm", {**HOPS, "method.walk": 2, "batch.size": 40, "train.patience": 1})
-    assert (config.walk, config.samples_neighbors) == (2, False)
+    assert (config.view_walk, config.samples_neighbors) == (2, False)
     assert load_config("csbm", {"batch.size": 40, "encoder.layers": 3}).fanouts == [10, 10, 25]

@@ -151,6 +151,25 @@ class BgrlOptions(HopViewOptions):
 
 
 @dataclass(frozen=True)
+class NeighborsOptions(MethodOptions):
+    """Neighbors as positives.
+
+    Args:
+        walk: length of the random walk from every seed node of a batch; the nodes that it visits join the batch
+        drop_positives: share of the positives of a step that count as negatives instead
+    """
+
+    name: str = "neighbors"
+    walk: int = 1
+    drop_positives: float = 0.4
+    supports = frozenset(ABILITIES)
+
+    def __post_init__(self) -> None:
+        in_range("walk", self.walk, 1, hint="1 takes neighbors")
+        in_range("drop_positives", self.drop_positives, 0, 0.99, "a share, such as 0.4")
+
+
+@dataclass(frozen=True)
 class DgiOptions(MethodOptions):
     """Deep Graph Infomax, which has no options of its own."""
 
@@ -163,5 +182,6 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "gca": Entry(GcaOptions, "progcl.methods.grace:Gca"),
     "merit": Entry(MeritOptions, "progcl.methods.merit:Merit"),
     "bgrl": Entry(BgrlOptions, "progcl.methods.bgrl:Bgrl"),
+    "neighbors": Entry(NeighborsOptions, "progcl.methods.neighbors:Neighbors"),
     "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
 }

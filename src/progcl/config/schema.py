@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from progcl.config.methods import GraceOptions, MethodOptions
+from progcl.config.methods import GraceOptions, HopViewOptions, MethodOptions
 from progcl.config.miners import MinerOptions, ProGCLWeightOptions
 from progcl.errors import InputError, in_range
 
@@ -59,24 +59,27 @@ class EncoderConfig:
     """The network.
 
     Args:
-        name: gcn, sage (mean of the neighbors beside the node itself), mlp (no message passing), or hops: mlp with a
-            linear skip connection on hop features, computed once before training
-        layers: number of layers; all but the last are twice as wide as the embedding (sage: as wide)
+        name: gcn, sage (mean of the neighbors beside the node itself), mlp (no message passing), svd (mlp on features
+            reduced by an SVD), or hops (mlp with a linear skip connection on hop features, computed once before
+            training)
+        layers: number of layers; all but the last are twice as wide as the embedding (sage, svd: as wide)
         hidden: width of the embedding
         projection: width of the projector's hidden layer
         activation: after every layer; rrelu is the fixed leaky ReLU that the published settings use
         norm: normalization between linear map and activation
-        hops: hops: powers of the normalized adjacency, 0 for a node's own features
-        rank: hops: singular vectors of the features to keep
+        dropout: share of every layer's input that is dropped in training
+        hops: hops, svd: powers of the normalized adjacency, 0 for a node's own features
+        rank: hops, svd: singular vectors of the features to keep
         with_features: append the hop features to the embedding
     """
 
-    name: Literal["gcn", "sage", "mlp", "hops"] = "gcn"
+    name: Literal["gcn", "sage", "mlp", "svd", "hops"] = "gcn"
     layers: int = 2
     hidden: int = 128
     projection: int = 128
     activation: Literal["relu", "prelu", "rrelu", "elu"] = "relu"
     norm: Literal["none", "batch", "layer"] = "none"
+    dropout: float = 0.0
     hops: list[int] = field(default_factory=lambda: [0, 1, 2, 3])
     rank: int = 256
     with_features: bool = False
@@ -84,6 +87,7 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "projection", "rank"):
             in_range(name, getattr(self, name), 1)
+        in_range("dropout", self.dropout, 0, 0.95, "a share, such as 0.2")
         if not self.hops or min(self.hops) < 0 or self.hops != sorted(set(self.hops)):
             raise InputError(f"`hops` must rise from 0 or more (got {self.hops})", 'for example "[0, 1, 2, 4]"')
 
@@ -234,17 +238,21 @@ class Config:
             "inductive": self.data.inductive,
             "miner": self.miner.name != "none",
             "anchors": self.train.anchors is not None,
-            "hop-table": self.encoder.name == "hops",
+            "hop-table": self.reads_hop_table,
         }
         for ability in (name for name, needed in asked.items() if needed):
             self.method.require(ability)
         if self.data.inductive and self.probe.nodes != "heldout" and self.probe.protocol != "none":
             raise InputError("inductive training is probed on held-out nodes", "set --probe.nodes heldout")
-        if self.encoder.name == "hops" and any(getattr(self.method, "drop_edges", ())):
+        if self.reads_hop_table and any(getattr(self.method, "drop_edges", ())):
             hint = 'set --method.drop_edges "[0, 0]"'
-            raise InputError("encoder `hops` propagates before training: no edges can be dropped", hint)
-        if self.encoder.name != "hops" and self.walk:
+            name = self.encoder.name
+            raise InputError(f"encoder `{name}` propagates before training: no edges can be dropped", hint)
+        if not self.reads_hop_table and self.view_walk:
             raise InputError("`method.walk` needs encoder `hops`", "set --method.walk 0, or --encoder.name hops")
+        if self.samples_neighbors and self.encoder.dropout:
+            hint = "set --encoder.dropout 0, or an encoder without sampled neighbors: svd, hops"
+            raise InputError(f"encoder `{self.encoder.name}` has no dropout in batches", hint)
         if self.batch.size is not None and self.train.anchors is not None:
             raise InputError("a batch is contrasted as a whole", "set --train.anchors null, or --batch.size null")
         if self.samples_neighbors and len(self.fanouts) != self.encoder.layers:
@@ -252,15 +260,19 @@ class Config:
             raise InputError(f"{numbers}: every layer needs one", 'for example --batch.fanouts "[10, 10, 25]"')
 
     @property
-    def walk(self) -> int:
+    def view_walk(self) -> int:
         """Length of the random walks that make views of a hop table; 0 for methods without them."""
-        length: int = getattr(self.method, "walk", 0)
-        return length
+        return self.method.walk if isinstance(self.method, HopViewOptions) else 0
+
+    @property
+    def reads_hop_table(self) -> bool:
+        """Whether the encoder reads features that were reduced and propagated before training."""
+        return self.encoder.name in ("svd", "hops")
 
     @property
     def samples_neighbors(self) -> bool:
         """Whether batches are seed nodes with sampled neighbors."""
-        return self.batch.size is not None and self.encoder.name != "hops"
+        return self.batch.size is not None and not self.reads_hop_table
 
     @property
     def fanouts(self) -> list[int]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,16 @@ BatchT = TypeVar("BatchT")
 
 
 PREFETCH_DEPTH = 2  # batches loaded ahead of the one in use
+
+
+class PairedSeeds(NamedTuple):
+    """Seed nodes [n], ascending, and pairs of them (anchor, positive) as positions [2, P]."""
+
+    nodes: Tensor
+    pairs: Tensor
+
+
+Pairing: TypeAlias = Callable[[Tensor, int], PairedSeeds]  # from the seeds of a batch and a random key
 
 
 class BatchLoader(ABC, Generic[BatchT]):
@@ -54,18 +64,19 @@ class BatchLoader(ABC, Generic[BatchT]):
         self.steps = min(full_pass, steps or full_pass)
 
     @abstractmethod
-    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int) -> BatchT:
+    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> BatchT:
         """The batch that contrasts `seeds`, of which this process embeds `local_seeds`; `key` seeds its sampling."""
 
-    def batches(self, epoch: int) -> Iterator[BatchT]:
-        """The batches of an epoch."""
+    def batches(self, epoch: int, pair: Pairing | None = None) -> Iterator[BatchT]:
+        """The batches of an epoch; `pair` adds nodes to the seeds, and names the positives among them."""
         generator = torch.Generator().manual_seed(self.seed if self.fixed else _epoch_seed(self.seed, epoch))
         order = torch.randperm(len(self.all_seeds), generator=generator).to(self.all_seeds.device)
         keys = torch.randint(2**62, (self.steps,), generator=generator.manual_seed(_epoch_seed(self.seed, epoch)))
 
         def load(number: int) -> BatchT:
             seeds = self.all_seeds[order[number * self.size : (number + 1) * self.size]].sort().values
-            return self.draw(seeds, seeds[shard_slice(len(seeds), self.shard)], int(keys[number]))
+            seeds, pairs = (seeds, None) if pair is None else pair(seeds, int(keys[number]))
+            return self.draw(seeds, seeds[shard_slice(len(seeds), self.shard)], int(keys[number]), pairs)
 
         yield from prefetch(load, self.steps)
 

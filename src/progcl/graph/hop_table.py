@@ -21,7 +21,7 @@ from torch_geometric.utils import remove_self_loops
 from progcl.distributed import shard_slice
 from progcl.graph.batching import BatchLoader
 from progcl.graph.sampler import NeighborSampler
-from progcl.graph.sparse import propagate
+from progcl.graph.sparse import drop_entries, propagate
 from progcl.graph.views import Graph, LayerInput, View
 from progcl.progress import bar
 
@@ -67,12 +67,14 @@ class HopTable(BatchLoader["TableBatch"]):
 
     @cached_property
     def walker(self) -> NeighborSampler:
-        """Takes the random walks of views; built when a view needs it."""
+        """Takes random walks over the edges; built when it is needed."""
         return NeighborSampler(remove_self_loops(self.edge_index)[0], self.num_nodes, fanouts=[])
 
-    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int) -> TableBatch:
+    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> TableBatch:
         """The rows of a batch."""
-        return TableBatch(self, seeds, None) if self.is_full_batch else TableBatch(self, local_seeds, seeds, self.shard)
+        if self.is_full_batch:
+            return TableBatch(self, seeds, None, pairs=pairs)
+        return TableBatch(self, local_seeds, seeds, self.shard, pairs)
 
     @torch.no_grad()
     def embed(self, encoder: Callable[[TableView], Tensor], progress: bool = False) -> Tensor:
@@ -90,17 +92,19 @@ class TableBatch:
         nodes: whose rows this process embeds
         seeds: all nodes that are contrasted with each other, over all processes; None for all nodes of the graph
         shard: (rank, world size): `nodes` are this slice of `seeds`
+        pairs: positives among the seeds, as positions [2, P]; None where views are contrasted
     """
 
     table: HopTable
     nodes: Tensor
     seeds: Tensor | None
     shard: tuple[int, int] = (0, 1)
+    pairs: Tensor | None = None
 
-    def restrict(self, seeds: Tensor, shard: tuple[int, int]) -> TableBatch:
+    def restrict(self, seeds: Tensor, shard: tuple[int, int], pairs: Tensor | None = None) -> TableBatch:
         """The rows of some nodes: in this process, of their shard."""
         seeds = seeds.to(self.nodes.device)
-        return TableBatch(self.table, seeds[shard_slice(len(seeds), shard)], seeds, shard)
+        return TableBatch(self.table, seeds[shard_slice(len(seeds), shard)], seeds, shard, pairs)
 
     def view(self, edge_rate: float | Tensor, feature_rate: float | Tensor, generator: torch.Generator) -> TableView:
         """Drop single entries at random; `edge_rate` has no effect, as messages were passed before training.
@@ -114,23 +118,34 @@ class TableBatch:
             draws = torch.randint(2**62, (total, self.table.walk), generator=generator)
             nodes = self.table.walker.walk(nodes, draws[local].to(nodes.device))
         uniform = torch.rand(total, self.table.num_features, generator=generator)[local].to(nodes.device)
-        return TableView(self.table.rows[nodes] * (uniform >= feature_rate))
+        return TableView(self.table.rows[nodes] * (uniform >= feature_rate), self.nodes)
 
 
 @dataclass(frozen=True)
 class TableView:
-    """Rows of a table [n, F], some entries of which may be masked to 0."""
+    """Rows of a table [n, F], some entries of which may be masked to 0.
+
+    Attributes:
+        rows: of the table
+        nodes: whose embeddings they become [n], for training; None in evaluation
+    """
 
     rows: Tensor
+    nodes: Tensor | None = None
 
     def layer_input(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
         """Input of layer `number`: x, or the rows if x is None."""
-        return _TableInput(self.rows if x is None else x)
+        return _TableInput(self.rows if x is None else x, self.nodes)
 
 
 class _TableInput:
-    def __init__(self, x: Tensor) -> None:
+    def __init__(self, x: Tensor, nodes: Tensor | None) -> None:
         self.x = x
+        self.nodes = nodes
+
+    def dropout(self, rate: float, key: int) -> LayerInput:
+        assert self.nodes is not None, "dropout is for training"
+        return _TableInput(drop_entries(self.x, self.nodes, rate, key), self.nodes)
 
     def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
         raise NotImplementedError("a hop table has no edges: its rows were propagated before training")

@@ -39,13 +39,13 @@ class GraphLoader:
     def for_training(cls, config: Config, x: Tensor, workers: Workers = SINGLE_PROCESS) -> GraphLoader:
         """The loader for training on nodes with features x [N, F], to which the projection is fitted."""
         directions = None
-        if config.encoder.name == "hops" or config.encoder.with_features:
+        if config.reads_hop_table or config.encoder.with_features:
             directions = workers.broadcast(lambda: svd_directions(x, config.encoder.rank).cpu()).to(x.device)
         return cls(config, directions, workers.shard)
 
     def graph(self, data: Data, nodes: Tensor | None = None) -> GraphInput:
         """The encoder's input for a graph; sampled batches are restricted to `nodes` and edges between them."""
-        if self.config.encoder.name == "hops":
+        if self.config.reads_hop_table:
             return self.hop_table(data)
         if self.config.batch.size is None:
             return Graph(data)
@@ -55,7 +55,7 @@ class GraphLoader:
     def hop_table(self, data: Data) -> HopTable:
         """The hop table of a graph."""
         assert self.directions is not None
-        encoder, walk = self.config.encoder, self.config.walk
+        encoder, walk = self.config.encoder, self.config.view_walk
         return HopTable(data, self.directions, encoder.hops, walk, **self._batch_options())
 
     def append_hop_features(self, embeddings: Tensor, graph: GraphInput, data: Data) -> Tensor:

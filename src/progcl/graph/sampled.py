@@ -113,10 +113,15 @@ class SampledGraph(BatchLoader["SampledBatch"]):
         edges = _select_edges(data.edge_index, self.num_nodes, nodes)
         self.sampler = NeighborSampler(edges, self.num_nodes, fanouts, replace)
 
-    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int) -> SampledBatch:
+    @property
+    def walker(self) -> NeighborSampler:
+        """Takes random walks over the edges."""
+        return self.sampler
+
+    def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> SampledBatch:
         """A batch with sampled neighbors."""
         subgraph = self.sampler.sample(local_seeds, torch.Generator().manual_seed(key))
-        batch = SampledBatch(self, subgraph, seeds)
+        batch = SampledBatch(self, subgraph, seeds, pairs)
         batch.target_rows  # noqa: B018 (gathered now, in the prefetching thread)
         return batch
 
@@ -151,11 +156,13 @@ class SampledBatch:
         graph: the graph that they are from
         subgraph: sampled neighbors of this process's seeds
         seeds: all nodes that are contrasted with each other
+        pairs: positives among them, as positions [2, P]; None where views are contrasted
     """
 
     graph: SampledGraph
     subgraph: SampledSubgraph
     seeds: Tensor
+    pairs: Tensor | None = None
 
     @cached_property
     def target_rows(self) -> Tensor | None:
@@ -246,6 +253,9 @@ class _SampledInput:
         else:
             total = sum_bags(self.x, self.column, self.rowptr, edge_weight)
         return total.addcmul_(self.rows, loop_weight) @ weight
+
+    def dropout(self, rate: float, key: int) -> LayerInput:
+        raise NotImplementedError("features of sampled neighbors are summed without being gathered: no dropout")
 
     def transform(self, weight: Tensor) -> Tensor:
         weight = self._mask_rows(weight)

@@ -109,16 +109,28 @@ class NeighborSampler:
         )
 
     def walk(self, nodes: Tensor, draws: Tensor) -> Tensor:
-        """The end nodes [n] of random walks from `nodes` [n]; step j goes to neighbor draws[i, j] modulo the degree.
+        """The end nodes [n] of random walks from `nodes` [n]; see `paths`."""
+        return self.paths(nodes, draws)[:, -1]
+
+    def paths(self, nodes: Tensor, draws: Tensor) -> Tensor:
+        """Random walks from `nodes` [n], [n, 1 + steps]; step j goes to neighbor draws[i, j] modulo the degree.
 
         `draws` [n, steps] are random integers. A walk stays at a node without neighbors.
         """
+        visited = [nodes]
         for draw in draws.unbind(dim=1):
-            degree, start = self.degree[nodes], self.rowptr[nodes]
+            degree, start = self.degree[visited[-1]], self.rowptr[visited[-1]]
             mask = degree > 0
             edge = draw[mask].remainder(degree[mask]) + start[mask]
-            nodes = nodes.masked_scatter(mask, self.neighbors[edge].long())
-        return nodes
+            visited.append(visited[-1].masked_scatter(mask, self.neighbors[edge].long()))
+        return torch.stack(visited, dim=1)
+
+    def induced_edges(self, nodes: Tensor) -> Tensor:
+        """The edges between `nodes` [n], ascending, as positions (target, source) among them, [2, E]."""
+        neighbor, counts = self._list_neighbors(nodes)
+        position = torch.searchsorted(nodes, neighbor.long()).clamp_max_(len(nodes) - 1)
+        target = torch.arange(len(nodes), device=self.device).repeat_interleave(counts)
+        return torch.stack([target, position])[:, nodes[position] == neighbor]
 
     def full_neighborhood(self, nodes: Tensor) -> SampledSubgraph:
         """Distinct nodes with all their neighbors, in one hop."""

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.seeding import HASH_RANGE, hash_pairs
+
 MAX_SPARSE_DENSITY = 0.1  # above this share of nonzero entries a dense product is faster
 
 
@@ -69,6 +71,30 @@ def choose_format(x: Tensor) -> Tensor | SparseMatrix:
         build_csr(torch.bincount(row, minlength=num_rows), column, value, num_columns),
         build_csr(torch.bincount(column, minlength=num_columns), row[by_column], value[by_column], num_rows),
     )
+
+
+def drop_entries(x: Tensor, nodes: Tensor, rate: float, key: int) -> Tensor:
+    """Dropout of entries of x [n, d], the rows of `nodes` [n]; the others are scaled by 1 / (1 - rate).
+
+    Whether an entry is dropped is a hash of a random key, its node and its column: the same however nodes are split
+    over processes.
+    """
+    columns = torch.arange(x.size(1), device=x.device)
+    return x * (hash_pairs(key, nodes.unsqueeze(1), columns) >= rate * HASH_RANGE) / (1 - rate)
+
+
+def drop_features(features: Tensor | SparseMatrix, rate: float, key: int) -> Tensor | SparseMatrix:
+    """The same of the features of all nodes [N, F], dense or sparse."""
+    if isinstance(features, Tensor):
+        return drop_entries(features, torch.arange(len(features), device=features.device), rate, key)
+
+    def drop(matrix: Tensor, is_transpose: bool) -> Tensor:
+        counts, column = matrix.crow_indices().diff(), matrix.col_indices().long()
+        row = torch.arange(len(counts), device=column.device).repeat_interleave(counts)
+        keep = hash_pairs(key, *((column, row) if is_transpose else (row, column))) >= rate * HASH_RANGE
+        return build_csr(counts, column, matrix.values() * keep / (1 - rate), matrix.size(1))
+
+    return SparseMatrix(drop(features.csr, False), drop(features.transpose, True))
 
 
 def build_csr(counts: Tensor, column: Tensor, value: Tensor, num_columns: int) -> Tensor:

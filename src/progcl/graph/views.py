@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -13,7 +13,17 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.distributed import shard_slice
-from progcl.graph.sparse import SparseMatrix, build_csr, choose_format, propagate, scale_features
+from progcl.graph.batching import Pairing
+from progcl.graph.sampler import NeighborSampler
+from progcl.graph.sparse import (
+    SparseMatrix,
+    build_csr,
+    choose_format,
+    drop_entries,
+    drop_features,
+    propagate,
+    scale_features,
+)
 
 
 class Edges(NamedTuple):
@@ -33,6 +43,9 @@ class LayerInput(Protocol):
     def transform(self, weight: Tensor) -> Tensor:
         """x W [targets, d] of the target nodes themselves."""
 
+    def dropout(self, rate: float, key: int) -> LayerInput:
+        """The same with entries of x dropped at random, and the others scaled by 1 / (1 - rate)."""
+
 
 class Graph:
     """A full graph: features, and edges with self-loops sorted by target and by source, so that a view need not sort.
@@ -48,10 +61,12 @@ class Graph:
         edge_weight: fixed weights [E] of a weighted graph; None for edges that a view normalizes
         seeds: the nodes that a step contrasts; None for all
         targets: those of them that this process embeds; None for all
+        pairs: positives among the seeds, as positions [2, P]; None where views are contrasted
     """
 
     seeds: Tensor | None = None
     targets: Tensor | None = None
+    pairs: Tensor | None = None
     steps = 1  # batches of an epoch
 
     def __init__(self, data: Data) -> None:
@@ -68,8 +83,14 @@ class Graph:
         """The device of all tensors."""
         return self.in_edges.row.device
 
-    def batches(self, epoch: int) -> Iterator[Graph]:
-        """The batches of an epoch: one, the full graph."""
+    @cached_property
+    def walker(self) -> NeighborSampler:
+        """Takes random walks over the edges; built when it is needed."""
+        edges = torch.stack([self.in_edges.column, self.in_edges.row])
+        return NeighborSampler(edges[:, edges[0] != edges[1]], self.num_nodes, fanouts=[])
+
+    def batches(self, epoch: int, pair: Pairing | None = None) -> Iterator[Graph]:
+        """The batches of an epoch: one, the full graph; it has all pairs there are, and needs none drawn."""
         yield self
 
     def view(self, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> View:
@@ -89,9 +110,10 @@ class Graph:
         """
         return View(self, permutation=torch.randperm(self.num_nodes, generator=generator).to(self.device))
 
-    def restrict(self, seeds: Tensor, shard: tuple[int, int]) -> Graph:
+    def restrict(self, seeds: Tensor, shard: tuple[int, int], pairs: Tensor | None = None) -> Graph:
         """The same graph, of which only some nodes are embedded: in this process, their shard (rank, world size)."""
         other = copy.copy(self)
+        other.pairs = pairs
         other.seeds = seeds.to(self.device)
         other.targets = other.seeds[shard_slice(len(seeds), shard)]
         return other
@@ -104,6 +126,7 @@ class Graph:
     def with_edges(self, edge_index: Tensor, edge_weight: Tensor) -> Graph:
         """The same features on other edges [2, E] with fixed weights [E]."""
         other = copy.copy(self)
+        vars(other).pop("walker", None)
         other.edge_weight = edge_weight
         source, target = edge_index
         other._sort_edges(source, target, torch.ones_like(source, dtype=torch.bool), source[:0])
@@ -148,6 +171,12 @@ class View:
     def layer_input(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
         """Input of layer `number`: x of all nodes [N, d], or the features if x is None."""
         return _FullGraphInput(self, x, self.graph.targets if last else None)
+
+    def dropout(self, rate: float, key: int) -> View:
+        """The same view of features with entries dropped at random."""
+        graph = copy.copy(self.graph)
+        graph.features = drop_features(graph.features, rate, key)
+        return replace(self, graph=graph)
 
     @cached_property
     def symmetric(self) -> SparseMatrix:
@@ -209,6 +238,12 @@ class _FullGraphInput:
         if self.x is None:
             return propagate(self.view.transform(weight), matrix)
         return propagate(self.x, matrix) @ weight
+
+    def dropout(self, rate: float, key: int) -> LayerInput:
+        if self.x is None:
+            return _FullGraphInput(self.view.dropout(rate, key), None, self.targets)
+        nodes = torch.arange(len(self.x), device=self.x.device)
+        return _FullGraphInput(self.view, drop_entries(self.x, nodes, rate, key), self.targets)
 
     def transform(self, weight: Tensor) -> Tensor:
         rows = slice(None) if self.targets is None else self.targets

@@ -17,7 +17,7 @@ from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.graph.loader import Batch, GraphInput
 from progcl.losses import InfoNCE, Shard
 from progcl.miners import Miner, make_miner
-from progcl.nn.encoders import ENCODERS, MLP
+from progcl.nn.encoders import ENCODERS, MLP, Dropout
 from progcl.nn.heads import Projector
 from progcl.seeding import derive_seed
 
@@ -54,7 +54,8 @@ class Context:
         """A new encoder as configured."""
         shape = self.config.encoder
         sizes = (self.graph.num_features, shape.hidden, shape.layers, shape.activation)
-        return ENCODERS[shape.name](*sizes, self.generator("init"), shape.norm)
+        dropout = Dropout(shape.dropout, self.generator("dropout")) if shape.dropout else None
+        return ENCODERS[shape.name](*sizes, self.generator("init"), shape.norm, dropout)
 
     def projector(self) -> Projector:
         """A new projector as configured."""

@@ -24,6 +24,23 @@ class EncoderInput(Protocol):
         """
 
 
+class Dropout:
+    """Drops entries of a layer's input, by a random key that is drawn anew for every layer of every step.
+
+    Args:
+        rate: share of the entries that is dropped
+        generator: draws the keys
+    """
+
+    def __init__(self, rate: float, generator: torch.Generator) -> None:
+        self.rate = rate
+        self.generator = generator
+
+    def __call__(self, inputs: LayerInput) -> LayerInput:
+        """The input of a layer with entries dropped."""
+        return inputs.dropout(self.rate, int(torch.randint(2**31, (), generator=self.generator)))
+
+
 class MLP(nn.Module):
     """Linear layers, each followed by a normalization and an activation; inner layers have twice the output's width.
 
@@ -34,6 +51,7 @@ class MLP(nn.Module):
         activation: a name of `ACTIVATIONS`
         generator: draws the initial weights
         norm: a name of `NORMS`: what normalizes the output of every linear map
+        dropout: drops entries of every layer's input in training
 
     Raises `InputError` for an unknown activation or norm.
     """
@@ -49,8 +67,10 @@ class MLP(nn.Module):
         activation: str,
         generator: torch.Generator,
         norm: str = "none",
+        dropout: Dropout | None = None,
     ) -> None:
         super().__init__()
+        self.dropout = dropout
         widths = [features, *[self.width_factor * hidden] * (layers - 1), hidden]
         self.layers = nn.ModuleList(glorot_linear(self.input_factor * a, b, generator) for a, b in pairwise(widths))
         self.norms = nn.ModuleList(pick(NORMS, norm, "norm")(width) for width in widths[1:])
@@ -60,7 +80,8 @@ class MLP(nn.Module):
         """Embeddings [N, hidden]."""
         x, last = None, len(self.layers) - 1
         for number in range(len(self.layers)):
-            x = self.layer(number, view.layer_input(number, x, number == last))
+            inputs = view.layer_input(number, x, number == last)
+            x = self.layer(number, self.dropout(inputs) if self.dropout and self.training else inputs)
         assert x is not None
         return x
 
@@ -87,8 +108,9 @@ class SkipMLP(MLP):
         activation: str,
         generator: torch.Generator,
         norm: str = "none",
+        dropout: Dropout | None = None,
     ) -> None:
-        super().__init__(features, hidden, layers, activation, generator, norm)
+        super().__init__(features, hidden, layers, activation, generator, norm, dropout)
         last = self.layers[-1]
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
@@ -98,6 +120,12 @@ class SkipMLP(MLP):
     def forward(self, view: EncoderInput) -> Tensor:
         """Embeddings [N, hidden]."""
         return super().forward(view) + view.layer_input(0, None, last=True).transform(self.straight)
+
+
+class SvdMLP(MLP):
+    """MLP on features that an SVD has reduced, or on other rows of a hop table; all layers have one width."""
+
+    width_factor = 1
 
 
 class GCN(MLP):
@@ -123,7 +151,7 @@ class Sage(MLP):
         return inputs.propagate(neighbor_weight, mean=True) + inputs.transform(own_weight)
 
 
-ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP, "hops": SkipMLP}
+ENCODERS: dict[str, type[MLP]] = {"gcn": GCN, "sage": Sage, "mlp": MLP, "svd": SvdMLP, "hops": SkipMLP}
 
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {

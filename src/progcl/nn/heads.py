@@ -8,15 +8,15 @@ from torch.nn.functional import elu
 
 
 class Projector(nn.Module):
-    """The projector g of Eq. 1: Linear, ELU, Linear."""
+    """The projector g of Eq. 1: Linear, ELU, Linear; its output is as wide as its input, or `outputs` wide."""
 
-    def __init__(self, hidden: int, projection: int, generator: torch.Generator) -> None:
+    def __init__(self, hidden: int, projection: int, generator: torch.Generator, outputs: int | None = None) -> None:
         super().__init__()
         self.first = glorot_linear(hidden, projection, generator)
-        self.second = glorot_linear(projection, hidden, generator)
+        self.second = glorot_linear(projection, outputs or hidden, generator)
 
     def forward(self, h: Tensor) -> Tensor:
-        """Projected embeddings [N, hidden]."""
+        """Projected embeddings [N, outputs]."""
         out: Tensor = self.second(elu(self.first(h)))
         return out
 

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from progcl.nn.encoders import MLP
+
 
 class MomentumCopy(nn.Module):
-    """The target network of MERIT and BGRL; it has no gradient.
+    """The target network of MERIT and BGRL; it has no gradient and no dropout.
 
     Args:
         network: the network to start from, which is copied
@@ -19,6 +21,9 @@ class MomentumCopy(nn.Module):
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = copy.deepcopy(network).requires_grad_(False)
+        for module in self.network.modules():
+            if isinstance(module, MLP):
+                module.dropout = None
 
     @torch.no_grad()
     def forward(self, *inputs: Any) -> Tensor:

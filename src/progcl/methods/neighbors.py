@@ -1,0 +1,86 @@
+"""Neighbors as positives: embeddings of linked nodes are drawn together, those of all others pushed apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.optim import AdamW, Optimizer
+
+from progcl.config.methods import NeighborsOptions
+from progcl.graph.batching import PairedSeeds
+from progcl.graph.loader import Batch, GraphInput
+from progcl.graph.sampled import SampledBatch
+from progcl.losses import InfoNCE
+from progcl.methods.base import Context, Method
+from progcl.nn.heads import Projector
+
+KEY_RANGE = 2**62
+
+
+class Neighbors(Method):
+    """InfoNCE of one view whose positives are edges: `InfoNCE(tau, miner)(h, positives=edges)`.
+
+    A batch is its seed nodes and the nodes that a random walk from each of them visits. Positives are the edges
+    between any two nodes of the batch, and the pairs of a seed and a visited node; all other nodes of the batch are
+    negatives, as are positives that are dropped at random. With an encoder that does not see the edges (`svd`, `mlp`),
+    they are what is learned; the embeddings may be smoothed over them afterwards (`output.smooth`).
+
+    Neighbors as positives of one view, some of them negatives in each step, come from Sun, Chen, Qiao, Zheng, Wang:
+    Single-View Graph Contrastive Learning with Soft Neighborhood Awareness (2025), whose loss is another.
+    """
+
+    Options = NeighborsOptions
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        shape = context.config.encoder
+        self.encoder = context.encoder()
+        outputs = max(1, shape.projection // 2)
+        self.projector = Projector(shape.hidden, shape.projection, context.generator("init"), outputs)
+        self.criterion = context.criterion(InfoNCE)
+
+    def optimizer(self) -> Optimizer:
+        """AdamW."""
+        train = self.context.config.train
+        return AdamW(self.trained_parameters(), train.lr, weight_decay=train.weight_decay)
+
+    def batches(self, epoch: int) -> Iterable[Batch]:
+        """The loader's batches with the nodes that walks from the seeds visit."""
+        batches: Iterable[Batch] = self.context.graph.batches(epoch, self.pair)
+        return batches
+
+    def pair(self, seeds: Tensor, key: int) -> PairedSeeds:
+        """Seeds and the nodes that walks from them visit, with the positives among them; random by the key."""
+        generator = torch.Generator().manual_seed(key)
+        walker = self.context.graph.walker
+        draws = torch.randint(KEY_RANGE, (len(seeds), self.options.walk), generator=generator)
+        paths = walker.paths(seeds, draws.to(seeds.device))
+        nodes, position = paths.unique(return_inverse=True)
+        walked = torch.stack([position[:, :1].expand_as(position[:, 1:]), position[:, 1:]]).flatten(1)
+        pairs = torch.cat([walker.induced_edges(nodes), walked, walked.flip(0)], dim=1)
+        pairs = (pairs[0] * len(nodes) + pairs[1]).unique()
+        kept = pairs[torch.rand(len(pairs), generator=generator).to(pairs.device) >= self.options.drop_positives]
+        return PairedSeeds(nodes, torch.stack([kept // len(nodes), kept % len(nodes)]))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Contrast the nodes of a batch, of the whole graph, or of sampled anchors and what walks from them visit."""
+        workers = self.context.workers
+        if batch.pairs is None:
+            anchors = self.context.sample_anchors()
+            seeds = torch.arange(self.context.graph.num_nodes) if anchors is None else anchors
+            key = int(torch.randint(KEY_RANGE, (), generator=self.context.generator("pairs")))
+            nodes, pairs = self.pair(seeds.to(self.context.data.edge_index.device), key)
+            assert not isinstance(batch, SampledBatch), "a sampled batch brings its pairs"
+            batch = batch.restrict(nodes, workers.shard, pairs)
+        view = batch.view(0.0, 0.0, self.context.generator("view"))
+        h = self.projector(self.encoder(view))
+        if batch.seeds is not None:  # every process has embedded its shard of them
+            h = workers.gather(h, len(batch.seeds))
+        loss: Tensor = self.criterion(h, nodes=batch.seeds, positives=batch.pairs)
+        return loss
+
+    def embed(self, graph: GraphInput) -> Tensor:
+        """Encoder output [N, hidden], before the projector."""
+        return graph.embed(self.encoder, self.context.progress)
