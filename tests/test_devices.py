@@ -13,7 +13,8 @@ from progcl.data.synthetic import csbm
 from progcl.graph.augmentations import adaptive_rates, edge_unimportance, feature_unimportance, random_edges
 from progcl.graph.centrality import CENTRALITIES
 from progcl.graph.diffusion import top_ppr_edges
-from progcl.graph.hop_table import HopTable, svd_directions
+from progcl.graph.hop_features import svd_directions
+from progcl.graph.hop_table import HopTable
 from progcl.graph.sampled import SampledGraph, SampledView
 from progcl.graph.sampler import NeighborSampler
 from progcl.graph.views import Graph, View
@@ -192,7 +193,7 @@ def test_mapped_features_stay_on_the_cpu_and_batches_go_to_the_device() -> None:
 def test_encoders_over_the_hop_table(
     gram_columns: int, walk: int, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("progcl.graph.hop_table.MAX_GRAM_COLUMNS", gram_columns)
+    monkeypatch.setattr("progcl.graph.hop_features.MAX_GRAM_COLUMNS", gram_columns)
     data = graph_data()
     table = HopTable(data, svd_directions(data.x, 6), hops=[0, 1, 2], walk=walk, size=size)
     encoder = ENCODERS["hops"](18, 8, 2, "elu", seeded()).to(DEVICE)

@@ -23,7 +23,8 @@ from progcl.errors import InputError
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.export import write_parquet
-from progcl.methods.features import hop_features, raw
+from progcl.graph.hop_features import HopFeatures
+from progcl.methods.features import raw
 from progcl.report.page import write_report
 from progcl.report.story import load_story
 from progcl.run import Result, fit
@@ -213,11 +214,8 @@ def _resolve(
 
 def _score_untrained(config: Config, data: Data, progress: bool) -> dict[str, Score]:
     """Scores that the embedding has to beat: of the features as they are, and of hop features."""
-    rank, hops = config.encoder.rank, config.encoder.hops
-    baselines = {
-        "raw features": raw(data),
-        f"features of up to {hops[-1]} hops (no training)": hop_features(data, rank, hops),
-    }
+    hops = HopFeatures.fit(data, config.hops).transform(data)
+    baselines = {"raw features": raw(data), f"features of up to {config.hops.powers[-1]} hops (no training)": hops}
     return {name: linear_probe(x, data, **config.probe.options(), progress=progress) for name, x in baselines.items()}
 
 
@@ -232,8 +230,9 @@ def _require_disk_space(out: Path, config: Config, data: Data) -> None:
 
 def _bytes_written(config: Config, data: Data) -> float:
     """About how much a run writes."""
-    hop_features = config.encoder.rank * len(config.encoder.hops) if config.encoder.with_features else 0
-    return COPIES_WRITTEN * 4 * int(data.num_nodes) * (config.encoder.hidden + hop_features) + BASE_BYTES
+    features = (config.hops.dim or 512) if config.output.features else 0
+    width = config.output.dim or config.encoder.hidden * max(1, len(config.output.smooth)) + features
+    return COPIES_WRITTEN * 4 * int(data.num_nodes) * width + BASE_BYTES
 
 
 def _probe_settings(data: Data) -> dict[str, Any]:

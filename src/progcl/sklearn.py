@@ -86,13 +86,14 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.mixture_ = trainer.method.facts().get("mixture")
         self.embedding_: Vectors = trainer.embed().numpy()
         trainer.method.release()
-        self.method_, self.loader_ = trainer.method.eval(), trainer.loader
+        self.method_, self.loader_, self.output_ = trainer.method.eval(), trainer.loader, trainer.output
         return self
 
     def transform(self, X: Any) -> Vectors:
         """Embed a graph with the same features, also one that was not there when the encoder was trained."""
         check_is_fitted(self)
-        vectors: Vectors = embed_graph(self.method_, self.loader_, self._prepare(X, reset=False)).numpy()
+        data = self._prepare(X, reset=False)
+        vectors: Vectors = embed_graph(self.method_, self.loader_, self.output_, data).numpy()
         return vectors
 
     def fit_transform(self, X: Any, y: Any = None) -> Vectors:
@@ -111,7 +112,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "encoder.name": self.encoder,
             "encoder.hidden": self.hidden,
             "encoder.projection": self.hidden,
-            "encoder.with_features": self.with_features,
+            "output.features": self.with_features,
             "miner.name": self.miner,
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
             "probe.protocol": "none",

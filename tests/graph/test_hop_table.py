@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.nn.functional import normalize
 from torch_geometric.data import Data
-from torch_geometric.nn import SGConv
 
 from progcl import fit, load_config
 from progcl.data.synthetic import csbm
-from progcl.graph.hop_table import MAX_GRAM_COLUMNS, HopTable, project, stack_hops, svd_directions
+from progcl.graph.hop_table import HopTable
 from progcl.training.trainer import Trainer
 
 DATA = csbm(nodes=150, classes=3, degree=8, features=12, signal=3)
@@ -26,28 +24,6 @@ SETTINGS: dict[str, Any] = {
     "train.epochs": 6,
     "probe.splits": 2,
 }
-
-
-def test_blocks_are_pygs_propagation_with_unit_rows() -> None:
-    rows = stack_hops(DATA.x, DATA, hops=[0, 1, 3])
-    for block, hop in enumerate([0, 1, 3]):
-        layer = SGConv(12, 12, K=hop, bias=False) if hop else None
-        if layer is not None:
-            layer.lin.weight.data.copy_(torch.eye(12))
-        expected = DATA.x if layer is None else layer(DATA.x, DATA.edge_index).detach()
-        torch.testing.assert_close(rows[:, 12 * block : 12 * (block + 1)], normalize(expected, dim=1))
-
-
-@pytest.mark.parametrize("wide", [MAX_GRAM_COLUMNS, 5], ids=["by products", "by random projections"])
-def test_directions_are_numpys_singular_vectors(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("progcl.graph.hop_table.MAX_GRAM_COLUMNS", wide)
-    monkeypatch.setattr("progcl.graph.hop_table.ROWS_PER_CHUNK", 40)
-    directions = svd_directions(DATA.x, 4)
-    unit = normalize(DATA.x, dim=1)
-    _, _, vectors = np.linalg.svd(unit.numpy(), full_matrices=False)
-    np.testing.assert_allclose(np.abs(vectors[:4] @ directions.numpy()), np.eye(4), atol=2e-3)
-    torch.testing.assert_close(project(DATA.x, directions), unit @ directions)
-    assert torch.equal(svd_directions(DATA.x, 12), torch.eye(12))
 
 
 @pytest.mark.filterwarnings("ignore:no mixture fitted")
@@ -111,16 +87,6 @@ def test_a_run_with_walks_learns() -> None:
     changes = {"method.walk": 2, "miner.name": "none"}
     first, *_, last = fit(load_config("csbm", {**SETTINGS, **changes}, strict=False), data=DATA).losses
     assert last < first
-
-
-@pytest.mark.parametrize("encoder", ["hops", "gcn"])
-def test_hop_features_are_appended_to_the_embedding(encoder: str) -> None:
-    config = load_config("csbm", {**SETTINGS, "encoder.name": encoder, "encoder.with_features": True})
-    result = fit(config, data=DATA)
-    assert result.embeddings.shape == (150, 16 + 3 * 8)
-    table = stack_hops(project(DATA.x, svd_directions(DATA.x, 8)), DATA, [0, 1, 2])
-    torch.testing.assert_close(result.embeddings[:, 16:], normalize(table, dim=1))
-    torch.testing.assert_close(result.embeddings[:, :16].norm(dim=1), torch.ones(150))
 
 
 @pytest.mark.filterwarnings("ignore:no mixture fitted")

@@ -15,6 +15,7 @@ from progcl.data.synthetic import csbm
 from progcl.distributed import Workers
 from progcl.graph.hop_table import HopTable
 from progcl.graph.sampled import SampledGraph
+from progcl.methods import method_type
 from progcl.miners.frozen import FrozenPosterior
 from progcl.run import Result
 from progcl.training.trainer import Trainer
@@ -40,7 +41,10 @@ CLAIMED = [(name, ability) for name in METHODS for ability in ASKS if ability in
 UNCLAIMED = [(name, ability) for name in METHODS for ability in ASKS if ability not in METHODS[name].options.supports]
 
 
-@pytest.mark.parametrize("name", METHODS)
+TRAINED = [name for name in METHODS if method_type(name).trained]
+
+
+@pytest.mark.parametrize("name", TRAINED)
 def test_a_method_learns_and_resumes_with_the_same_bits(name: str, tmp_path: Path) -> None:
     config = small(**{**TINY, "train__epochs": 16, "train__lr": 0.01}, method__name=name)
     result = fit(config, data=DATA, out=tmp_path / "whole")
@@ -73,7 +77,10 @@ def test_every_ability_is_asked_for() -> None:
 def test_a_claimed_ability_works_and_resumes(name: str, ability: str, tmp_path: Path) -> None:
     config = small(**{**TINY, **ASKS[ability]}, method__name=name)
     result = fit(config, data=DATA, out=tmp_path / "whole")
-    CHECKS[ability](result, Trainer(config, DATA))
+    trainer = Trainer(config, DATA)
+    CHECKS[ability](result, trainer)
+    if not trainer.method.trained:
+        return
     fit_interrupted(config, tmp_path / "interrupted", 2, 5, data=DATA)
     assert_same_run(tmp_path / "whole", tmp_path / "interrupted")
 
@@ -133,7 +140,7 @@ def _contrasts_some_nodes(result: Result, trainer: Trainer) -> None:
 
 def _reads_a_hop_table(result: Result, trainer: Trainer) -> None:
     assert isinstance(trainer.graph, HopTable)
-    assert result.losses[-1] < result.losses[0]
+    assert not trainer.method.trained or result.losses[-1] < result.losses[0]
 
 
 CHECKS = {

@@ -35,7 +35,7 @@ def _run(options: dict[str, Any]) -> None:
     out = choose_run_folder(options, options["file"])
     overrides = config_overrides(options)
     if options.get("with_features"):
-        overrides["encoder.with_features"] = True
+        overrides["output.features"] = True
     if not Path(options["file"]).exists():  # before anything slow is imported
         raise InputError(f"there is no file `{options['file']}`", "paths are looked up from the current folder")
     from progcl.distributed import world_size

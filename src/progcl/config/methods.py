@@ -177,6 +177,64 @@ class DgiOptions(MethodOptions):
     supports = frozenset({"inductive"})
 
 
+@dataclass(frozen=True)
+class RawOptions(MethodOptions):
+    """The features as they are, which have no options."""
+
+    name: str = "raw"
+    supports = frozenset({"inductive"})
+
+
+@dataclass(frozen=True)
+class PropagatedOptions(MethodOptions):
+    """Propagated features.
+
+    Args:
+        hops: how often they are propagated
+        rank: singular vectors of the features to keep
+    """
+
+    name: str = "propagated"
+    hops: int = 2
+    rank: int = 256
+    supports = frozenset({"inductive"})
+
+    def __post_init__(self) -> None:
+        in_range("hops", self.hops, 0)
+        in_range("rank", self.rank, 1)
+
+
+@dataclass(frozen=True)
+class HopsOptions(MethodOptions):
+    """Features of several hops, with the options of section `hops`."""
+
+    name: str = "hops"
+    supports = frozenset({"inductive"})
+
+
+@dataclass(frozen=True)
+class SpectralOptions(MethodOptions):
+    """Spectral vectors.
+
+    Args:
+        dim: number of eigenvectors
+    """
+
+    name: str = "spectral"
+    dim: int = 128
+
+    def __post_init__(self) -> None:
+        in_range("dim", self.dim, 1)
+
+
+@dataclass(frozen=True)
+class RandomInitOptions(MethodOptions):
+    """The untrained encoder, which has no options of its own."""
+
+    name: str = "random-init"
+    supports = frozenset({"inductive", "hop-table"})
+
+
 METHODS: dict[str, Entry[MethodOptions]] = {
     "grace": Entry(GraceOptions, "progcl.methods.grace:Grace"),
     "gca": Entry(GcaOptions, "progcl.methods.grace:Gca"),
@@ -184,4 +242,9 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "bgrl": Entry(BgrlOptions, "progcl.methods.bgrl:Bgrl"),
     "neighbors": Entry(NeighborsOptions, "progcl.methods.neighbors:Neighbors"),
     "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
+    "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
+    "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
+    "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),
+    "spectral": Entry(SpectralOptions, "progcl.methods.features:Spectral"),
+    "random-init": Entry(RandomInitOptions, "progcl.methods.features:RandomInit"),
 }

@@ -70,7 +70,6 @@ class EncoderConfig:
         dropout: share of every layer's input that is dropped in training
         hops: hops, svd: powers of the normalized adjacency, 0 for a node's own features
         rank: hops, svd: singular vectors of the features to keep
-        with_features: append the hop features to the embedding
     """
 
     name: Literal["gcn", "sage", "mlp", "svd", "hops"] = "gcn"
@@ -82,14 +81,61 @@ class EncoderConfig:
     dropout: float = 0.0
     hops: list[int] = field(default_factory=lambda: [0, 1, 2, 3])
     rank: int = 256
-    with_features: bool = False
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "projection", "rank"):
             in_range(name, getattr(self, name), 1)
         in_range("dropout", self.dropout, 0, 0.95, "a share, such as 0.2")
-        if not self.hops or min(self.hops) < 0 or self.hops != sorted(set(self.hops)):
-            raise InputError(f"`hops` must rise from 0 or more (got {self.hops})", 'for example "[0, 1, 2, 4]"')
+        require_ascending("hops", self.hops)
+
+
+@dataclass(frozen=True)
+class HopsConfig:
+    """Features without training: those of several hops side by side, with unit rows in each block, and their PCA.
+
+    Args:
+        powers: of the normalized adjacency, 0 for a node's own features
+        rank: singular vectors of the given features to keep; null chooses up to 512 by the number of nodes
+        dim: principal components of all hops to keep; null keeps all
+    """
+
+    powers: list[int] = field(default_factory=lambda: [0, 1, 2, 4, 8])
+    rank: int | None = None
+    dim: int | None = 512
+
+    def __post_init__(self) -> None:
+        require_ascending("powers", self.powers)
+        for name in ("rank", "dim"):
+            if getattr(self, name) is not None:
+                in_range(name, getattr(self, name), 1)
+
+
+@dataclass(frozen=True)
+class OutputConfig:
+    """What becomes of the learned vectors: blocks side by side, each with unit rows.
+
+    Args:
+        smooth: powers of the normalized adjacency that the centered vectors are multiplied by, a block each; 0 is
+            without smoothing, and an empty list takes the vectors as they are learned
+        features: append the features of several hops, which need no training
+        dim: reduce all blocks to so many principal components; null does not
+    """
+
+    smooth: list[int] = field(default_factory=list)
+    features: bool = False
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.smooth:
+            require_ascending("smooth", self.smooth)
+        if self.dim is not None:
+            in_range("dim", self.dim, 1)
+
+
+def require_ascending(name: str, hops: list[int]) -> None:
+    """Raise `InputError` unless these are different powers of the adjacency, ascending."""
+    if not hops or min(hops) < 0 or hops != sorted(set(hops)):
+        raise InputError(f"`{name}` must rise from 0 or more (got {hops})", 'for example "[0, 1, 2, 4]"')
 
 
 @dataclass(frozen=True)
@@ -216,6 +262,8 @@ class Config:
         data: the graph
         method: what is learned from what
         encoder: the network
+        hops: features of several hops, which need no training
+        output: what becomes of the learned vectors
         miner: the choice of negatives
         loss: the contrastive loss
         train: the training loop
@@ -226,6 +274,8 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     method: MethodOptions = field(default_factory=GraceOptions)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    hops: HopsConfig = field(default_factory=HopsConfig)
+    output: OutputConfig = field(default_factory=OutputConfig)
     miner: MinerOptions = field(default_factory=ProGCLWeightOptions)
     loss: LossConfig = field(default_factory=LossConfig)
     train: TrainConfig = field(default_factory=TrainConfig)

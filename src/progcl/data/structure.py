@@ -13,12 +13,17 @@ ITERATIONS, OVERSAMPLING = 3, 16  # of the randomized subspace iteration
 
 
 def structural_features(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
-    """Log-degree and a spectral embedding of random walks, [N, 1 + min(128, N)].
+    """Log-degree and a spectral embedding of random walks, [N, 1 + min(128, N)]."""
+    log_degree = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
+    return torch.cat([log_degree / log_degree.max(), spectral_vectors(edges, nodes, DIMENSIONS, seed)], dim=1)
 
-    The embedding holds the leading eigenvectors of the mean of Â, Â², ..., Â¹⁰, scaled by their eigenvalues: much like
-    the matrix that DeepWalk factorizes, without its logarithm (Qiu et al., "Network Embedding as Matrix Factorization",
-    2018). They are computed by randomized subspace iteration (Halko, Martinsson, Tropp, "Finding Structure with
-    Randomness", 2011); rows are scaled to norm 1.
+
+def spectral_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0) -> Tensor:
+    """The leading eigenvectors of the mean of Â, Â², ..., Â¹⁰, scaled by their eigenvalues, [N, min(dimensions, N)].
+
+    Much like the matrix that DeepWalk factorizes, without its logarithm (Qiu et al., "Network Embedding as Matrix
+    Factorization", 2018). They are computed by randomized subspace iteration (Halko, Martinsson, Tropp, "Finding
+    Structure with Randomness", 2011); rows are scaled to norm 1.
     """
     adjacency = _normalized_adjacency(edges, nodes)
 
@@ -29,18 +34,16 @@ def structural_features(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
             total += x
         return total / WALK_LENGTH
 
-    basis = torch.randn(nodes, min(DIMENSIONS + OVERSAMPLING, nodes), generator=torch.Generator().manual_seed(seed))
+    basis = torch.randn(nodes, min(dimensions + OVERSAMPLING, nodes), generator=torch.Generator().manual_seed(seed))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the same bits for any number of threads: a resumed run needs them
     try:
         for _ in range(ITERATIONS):
             basis = torch.linalg.qr(mean_of_powers(basis)).Q
         eigenvalues, rotation = torch.linalg.eigh(basis.T @ mean_of_powers(basis))
-        embedding = normalize((basis @ rotation * eigenvalues)[:, -DIMENSIONS:], dim=1)
+        return normalize((basis @ rotation * eigenvalues)[:, -dimensions:], dim=1)
     finally:
         torch.set_num_threads(threads)
-    log_degree = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
-    return torch.cat([log_degree / log_degree.max(), embedding], dim=1)
 
 
 def _normalized_adjacency(edges: Tensor, nodes: int) -> Tensor:

@@ -9,24 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
-from scipy.sparse import csr_matrix
-from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
-from torch.nn.functional import normalize
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops
 
 from progcl.distributed import shard_slice
 from progcl.graph.batching import BatchLoader
+from progcl.graph.hop_features import ROWS_PER_CHUNK, project, stack_hops
 from progcl.graph.sampler import NeighborSampler
-from progcl.graph.sparse import drop_entries, propagate
-from progcl.graph.views import Graph, LayerInput, View
+from progcl.graph.sparse import drop_entries
+from progcl.graph.views import LayerInput
 from progcl.progress import bar
-
-ROWS_PER_CHUNK = 2**14
-MAX_GRAM_COLUMNS = 2048  # up to these, XᵀX is computed, which reads every row once
 
 
 class HopTable(BatchLoader["TableBatch"]):
@@ -56,6 +50,7 @@ class HopTable(BatchLoader["TableBatch"]):
         fixed: bool = False,
         shard: tuple[int, int] = (0, 1),
     ) -> None:
+        self.data = data
         self.num_nodes = int(data.num_nodes)
         nodes = torch.arange(self.num_nodes, device=data.edge_index.device)
         super().__init__(nodes, size or self.num_nodes, seed, steps, fixed, shard)
@@ -63,12 +58,11 @@ class HopTable(BatchLoader["TableBatch"]):
         self.rows = stack_hops(project(data.x, directions).to(nodes.device), data, hops)
         self.num_features = self.rows.size(1)
         self.walk = walk
-        self.edge_index = data.edge_index
 
     @cached_property
     def walker(self) -> NeighborSampler:
         """Takes random walks over the edges; built when it is needed."""
-        return NeighborSampler(remove_self_loops(self.edge_index)[0], self.num_nodes, fanouts=[])
+        return NeighborSampler(remove_self_loops(self.data.edge_index)[0], self.num_nodes, fanouts=[])
 
     def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> TableBatch:
         """The rows of a batch."""
@@ -152,41 +146,3 @@ class _TableInput:
 
     def transform(self, weight: Tensor) -> Tensor:
         return self.x @ weight
-
-
-def stack_hops(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:
-    """[Âʰx for h in hops] with unit rows in each block, [N, hops · columns]."""
-    adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
-    blocks = []
-    for hop in range(max(hops) + 1):
-        x = propagate(x, adjacency) if hop else x
-        if hop in hops:
-            blocks.append(normalize(x, dim=1))
-    return torch.cat(blocks, dim=1)
-
-
-def svd_directions(x: Tensor, rank: int) -> Tensor:
-    """The leading right singular vectors [features, rank] of X with unit rows; the identity if features ≤ rank.
-
-    Computed on the CPU, in double precision where XᵀX is formed: the same on every device.
-    """
-    columns = x.size(1)
-    if columns <= rank:
-        return torch.eye(columns, device=x.device)
-    if columns <= MAX_GRAM_COLUMNS:
-        chunks = (normalize(rows.cpu(), dim=1).double() for rows in x.split(ROWS_PER_CHUNK))
-        gram = sum(chunk.T @ chunk for chunk in chunks)
-        assert isinstance(gram, Tensor)
-        directions = torch.linalg.eigh(gram).eigenvectors[:, -rank:].flip(1).float()
-    else:
-        unit = csr_matrix(normalize(x.cpu(), dim=1).numpy())
-        directions = torch.from_numpy(np.ascontiguousarray(randomized_svd(unit, rank, random_state=0)[2].T)).float()
-    largest: Tensor = directions.gather(0, directions.abs().argmax(dim=0, keepdim=True))
-    oriented: Tensor = directions * largest.sign()  # fix the sign, which is arbitrary in an SVD
-    return oriented.to(x.device)
-
-
-def project(x: Tensor, directions: Tensor) -> Tensor:
-    """Features with unit rows, projected on the directions, [N, rank]."""
-    directions = directions.to(x.device)
-    return torch.cat([normalize(rows, dim=1) @ directions for rows in x.split(ROWS_PER_CHUNK)])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
 from progcl.distributed import SINGLE_PROCESS, Workers
-from progcl.graph.hop_table import HopTable, TableBatch, svd_directions
+from progcl.graph.hop_features import svd_directions
+from progcl.graph.hop_table import HopTable, TableBatch
 from progcl.graph.sampled import SampledBatch, SampledGraph
 from progcl.graph.views import Graph
 from progcl.seeding import derive_seed
@@ -39,7 +38,7 @@ class GraphLoader:
     def for_training(cls, config: Config, x: Tensor, workers: Workers = SINGLE_PROCESS) -> GraphLoader:
         """The loader for training on nodes with features x [N, F], to which the projection is fitted."""
         directions = None
-        if config.reads_hop_table or config.encoder.with_features:
+        if config.reads_hop_table:
             directions = workers.broadcast(lambda: svd_directions(x, config.encoder.rank).cpu()).to(x.device)
         return cls(config, directions, workers.shard)
 
@@ -57,13 +56,6 @@ class GraphLoader:
         assert self.directions is not None
         encoder, walk = self.config.encoder, self.config.view_walk
         return HopTable(data, self.directions, encoder.hops, walk, **self._batch_options())
-
-    def append_hop_features(self, embeddings: Tensor, graph: GraphInput, data: Data) -> Tensor:
-        """[embeddings ; hop features] with unit rows each if `encoder.with_features`, else the embeddings alone."""
-        if not self.config.encoder.with_features:
-            return embeddings
-        table = graph if isinstance(graph, HopTable) else self.hop_table(data)
-        return torch.cat([normalize(embeddings, dim=1), normalize(table.rows, dim=1)], dim=1)
 
     def _batch_options(self) -> dict[str, Any]:
         batch, seed = self.config.batch, derive_seed(self.config.train.seed, "batches")

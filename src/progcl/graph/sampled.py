@@ -103,6 +103,7 @@ class SampledGraph(BatchLoader["SampledBatch"]):
         nodes: Tensor | None = None,
         shard: tuple[int, int] = (0, 1),
     ) -> None:
+        self.data = data
         self.num_nodes = int(data.num_nodes)
         device = data.edge_index.device
         nodes = None if nodes is None else nodes.to(device)

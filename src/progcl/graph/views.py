@@ -53,6 +53,7 @@ class Graph:
     All tensors are on the device of `data`.
 
     Attributes:
+        data: what it was made of
         num_nodes: N
         num_edges: E, without the self-loops that are added
         num_features: feature columns
@@ -70,6 +71,7 @@ class Graph:
     steps = 1  # batches of an epoch
 
     def __init__(self, data: Data) -> None:
+        self.data = data
         self.num_nodes = int(data.num_nodes)
         self.features = choose_format(scale_features(data).to(data.edge_index.device))
         self.num_features = int(data.x.size(1))

@@ -2,16 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.graph.hop_table import project, stack_hops, svd_directions
+from progcl.config.methods import HopsOptions, PropagatedOptions, RandomInitOptions, RawOptions, SpectralOptions
+from progcl.data.structure import spectral_vectors
+from progcl.graph.hop_features import HopFeatures
+from progcl.graph.loader import GraphInput
 from progcl.graph.sparse import propagate, scale_features
 from progcl.graph.views import Graph, View
+from progcl.methods.base import Context, Method
+
+
+class Raw(Method):
+    """The features as they are."""
+
+    Options = RawOptions
+    trained = False
+
+    def embed(self, graph: GraphInput) -> Tensor:
+        """X [N, F]."""
+        return raw(graph.data)
+
+
+class Propagated(Method):
+    """Message passing over reduced features: Â^k · SVD(X).
+
+    Wu, Souza, Zhang, Fifty, Yu, Weinberger: Simplifying Graph Convolutional Networks (2019), without its classifier.
+    """
+
+    Options = PropagatedOptions
+    trained = False
+
+    def embed(self, graph: GraphInput) -> Tensor:
+        """Â^k · SVD(X) [N, rank]."""
+        return propagated(graph.data, self.options.rank, self.options.hops)
+
+
+class Hops(Method):
+    """Features of several hops side by side, reduced by a PCA; section `hops` has the options.
+
+    Frasca, Rossi, Eynard, Chamberlain, Bronstein, Monti: SIGN: Scalable Inception Graph Neural Networks (2020), without
+    its classifier.
+    """
+
+    Options = HopsOptions
+    trained = False
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.features = HopFeatures.fit(context.data, context.config.hops)
+
+    def embed(self, graph: GraphInput) -> Tensor:
+        """The principal components of [F, ÂF, Â²F, ...], [N, dim]."""
+        return self.features.transform(graph.data)
+
+
+class Spectral(Method):
+    """Leading eigenvectors of random walks on the graph, without features.
+
+    Qiu, Dong, Ma, Li, Wang, Tang: Network Embedding as Matrix Factorization (2018), without its logarithm.
+    """
+
+    Options = SpectralOptions
+    trained = False
+
+    def embed(self, graph: GraphInput) -> Tensor:
+        """Eigenvectors scaled by their eigenvalues, with unit rows, [N, dim]."""
+        return spectral_vectors(graph.data.edge_index.cpu(), graph.num_nodes, self.options.dim)
+
+
+class RandomInit(Method):
+    """The encoder as it is before training."""
+
+    Options = RandomInitOptions
+    trained = False
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.encoder = context.encoder()
+
+    def embed(self, graph: GraphInput) -> Tensor:
+        """Encoder output [N, hidden]."""
+        return graph.embed(self.encoder, self.context.progress)
 
 
 def raw(data: Data) -> Tensor:
@@ -29,8 +104,3 @@ def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
     for _ in range(hops):
         x = propagate(x, adjacency)
     return x
-
-
-def hop_features(data: Data, rank: int = 256, hops: Sequence[int] = (0, 1, 2, 3)) -> Tensor:
-    """[F, ÂF, Â²F, Â³F] or others side by side: what the encoder `hops` reads."""
-    return stack_hops(project(data.x, svd_directions(data.x, rank)), data, hops)

@@ -63,7 +63,7 @@ def load_story(run: Path, data: Data) -> Story:
     name = Path(config.data.graph).name if config.data.graph else config.data.name
     return Story(
         title=f"{name}: {describe_run(config, result['facts'])}",
-        facts=_list_facts(config, data, result),
+        facts=_list_facts(config, data, result, vectors.shape[1]),
         warnings=[*data.get("remarks", []), *_warn_unimodal(mixture)],
         losses=[record["loss"] for record in log],
         start_epoch=None if mixture.get("degenerate", True) else getattr(config.miner, "start_epoch", None),
@@ -76,7 +76,7 @@ def load_story(run: Path, data: Data) -> Story:
     )
 
 
-def _list_facts(config: Config, data: Data, result: dict[str, Any]) -> dict[str, str]:
+def _list_facts(config: Config, data: Data, result: dict[str, Any], width: int) -> dict[str, str]:
     nodes, edges, features = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
     encoder, batch = config.encoder, config.batch.size
     depth = f"up to {encoder.hops[-1]} hops" if encoder.name == "hops" else f"{encoder.layers} layers"
@@ -85,14 +85,23 @@ def _list_facts(config: Config, data: Data, result: dict[str, Any]) -> dict[str,
     return {
         "graph": f"{nodes:,} nodes, {edges:,} edges, {features:,} features",
         "method": _describe_options(config.method),
-        "encoder": f"{encoder.name}, {depth}, {encoder.hidden} dimensions"
-        + (", features appended" * encoder.with_features),
+        "encoder": f"{encoder.name}, {depth}, {encoder.hidden} dimensions",
+        "embedding": _describe_output(config, width),
         "negatives": _describe_options(config.miner),
         "training": f"{batches}, τ = {config.loss.tau:g}, learning rate {config.train.lr:g}, seed {config.train.seed}",
         "time": f"{result['seconds']['train']:,.1f} s of training, {result['seconds']['probe']:,.1f} s of scoring",
         "versions": versions,
         "to reproduce": "progcl train config.yaml, with the file beside this page",
     }
+
+
+def _describe_output(config: Config, width: int) -> str:
+    """The blocks of an embedding, and how many numbers they have."""
+    names = {0: "learned", 1: "smoothed once"}
+    blocks = [names.get(power, f"smoothed {power} times") for power in config.output.smooth] or ["learned"]
+    blocks += ["features without training"] * config.output.features
+    reduced = f", reduced to {config.output.dim} by PCA" if config.output.dim else ""
+    return f"{width:,} numbers per node: {' + '.join(blocks)}{reduced}"
 
 
 def _describe_options(options: Options) -> str:

@@ -21,9 +21,11 @@ from progcl.data.splits import heldout_split
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.errors import InputError
 from progcl.graph.loader import Batch, GraphInput, GraphLoader
+from progcl.graph.sampled import SampledGraph
 from progcl.methods import Context, Method, make_method
 from progcl.training import checkpoint
 from progcl.training.device import choose_device
+from progcl.training.output import Output
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,11 @@ class Trainer:
         loader: the form in which the encoder reads graphs
         graph: what is trained on, in that form
         train_data: the same as PyG data: all nodes, or the training nodes of an inductive run
+        output: what becomes of the learned vectors; fitted by `embed`
         on_step: called with a step's loss and number of nodes
     """
+
+    output: Output
 
     def __init__(self, config: Config, data: Data, progress: bool = False, workers: Workers = SINGLE_PROCESS) -> None:
         self.config = config
@@ -86,10 +91,19 @@ class Trainer:
             yield self.records[-1]
 
     def embed(self) -> Tensor:
-        """Embeddings [N, d] of all nodes, also of those that an inductive training did not see; on the CPU."""
-        if self.config.data.inductive:
-            return embed_graph(self.method, self.loader, self.data)
-        return embed_graph(self.method, self.loader, self.train_data, self.graph)
+        """Embeddings [N, d] of all nodes, also of those that an inductive training did not see; on the CPU.
+
+        Fits `output` to the training graph.
+        """
+        learned = method_vectors(self.method, self.graph)
+        if not self.config.data.inductive:
+            self.output = Output.fit(self.config, learned, self.train_data)
+            return self.output.apply(learned, self.train_data).cpu()
+        data = self.train_data
+        if isinstance(self.graph, SampledGraph):
+            data, learned = data.subgraph(self.graph.all_seeds), learned[self.graph.all_seeds]
+        self.output = Output.fit(self.config, learned, data)
+        return embed_graph(self.method, self.loader, self.output, self.data)
 
     @property
     def seconds(self) -> float:
@@ -142,17 +156,21 @@ class Trainer:
         return patience is not None and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
 
 
-@torch.no_grad()
-def embed_graph(method: Method, loader: GraphLoader, data: Data, graph: GraphInput | None = None) -> Tensor:
-    """Embeddings [N, d] of a graph by a trained method, on the CPU; `graph` is what the loader makes of `data`."""
+def embed_graph(method: Method, loader: GraphLoader, output: Output, data: Data) -> Tensor:
+    """Embeddings [N, d] of a graph by a trained method, on the CPU."""
     device = next((parameter.device for parameter in method.parameters()), data.edge_index.device)
     data = _move(data, device)
-    graph = loader.graph(data) if graph is None else graph
+    return output.apply(method_vectors(method, loader.graph(data)), data).cpu()
+
+
+@torch.no_grad()
+def method_vectors(method: Method, graph: GraphInput) -> Tensor:
+    """The method's own vectors [N, d] of a graph, in evaluation mode."""
     training = method.training
     method.eval()
-    embeddings = loader.append_hop_features(method.embed(graph), graph, data)
+    vectors = method.embed(graph)
     method.train(training)
-    return embeddings.detach().cpu()  # a method may return a parameter, or a view of one
+    return vectors.detach()  # a method may return a parameter, or a view of one
 
 
 class _Loss(nn.Module):

@@ -1,0 +1,110 @@
+"""Features propagated by several hops, reduced before by an SVD and after by a PCA: good without any training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.decomposition import PCA
+from sklearn.utils.extmath import randomized_svd
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch_geometric.data import Data
+
+from progcl.config.schema import HopsConfig
+from progcl.graph.sparse import propagate
+from progcl.graph.views import Graph, View
+
+ROWS_PER_CHUNK = 2**14
+MAX_GRAM_COLUMNS = 2048  # up to these, XᵀX is computed, which reads every row once
+MAX_BYTES = 2**30  # of the hop features, which bounds their rank
+MAX_RANK, MIN_RANK = 512, 64
+
+
+@dataclass(frozen=True)
+class HopFeatures:
+    """[F, ÂF, Â²F, ...] side by side with unit rows in each block, reduced by a PCA; F is the SVD of the features.
+
+    Attributes:
+        hops: the powers of Â
+        directions: the projection of the features, [features, rank]
+        pca: the reduction of all blocks together; None for none
+    """
+
+    hops: tuple[int, ...]
+    directions: Tensor
+    pca: PCA | None = None
+
+    @classmethod
+    def fit(cls, data: Data, config: HopsConfig) -> HopFeatures:
+        """Fit SVD and PCA to a graph."""
+        rank = config.rank or choose_rank(int(data.num_nodes), len(config.powers))
+        features = cls(tuple(config.powers), svd_directions(data.x, rank))
+        if config.dim is None or features.directions.size(1) * len(config.powers) <= config.dim:
+            return features
+        return cls(features.hops, features.directions, fit_pca(features.transform(data), config.dim))
+
+    def transform(self, data: Data) -> Tensor:
+        """The features [N, d] of a graph."""
+        stacked = stack_hops(project(data.x, self.directions).to(data.edge_index.device), data, self.hops)
+        return stacked if self.pca is None else apply_pca(self.pca, stacked)
+
+
+def fit_pca(rows: Tensor, dimensions: int) -> PCA:
+    """The leading principal components of rows [N, d], from their covariance, which reads them once."""
+    return PCA(min(dimensions, *rows.shape), svd_solver="covariance_eigh").fit(rows.cpu().numpy())
+
+
+def apply_pca(pca: PCA, rows: Tensor) -> Tensor:
+    """Rows [N, d] as principal components [N, k]."""
+    return torch.from_numpy(pca.transform(rows.cpu().numpy())).float().to(rows.device)
+
+
+def choose_rank(nodes: int, hops: int) -> int:
+    """As many singular vectors as keep the features of all hops below a gigabyte, from 64 to 512."""
+    return max(MIN_RANK, min(MAX_RANK, MAX_BYTES // (4 * nodes * hops)))
+
+
+def orient(directions: Tensor) -> Tensor:
+    """Fix the signs of the columns of an SVD, which are arbitrary: the largest entry is positive."""
+    largest: Tensor = directions.gather(0, directions.abs().argmax(dim=0, keepdim=True))
+    return directions * largest.sign()
+
+
+def stack_hops(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:
+    """[Âʰx for h in hops] with unit rows in each block, [N, hops · columns]."""
+    adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
+    blocks = []
+    for hop in range(max(hops) + 1):
+        x = propagate(x, adjacency) if hop else x
+        if hop in hops:
+            blocks.append(normalize(x, dim=1))
+    return torch.cat(blocks, dim=1)
+
+
+def svd_directions(x: Tensor, rank: int) -> Tensor:
+    """The leading right singular vectors [features, rank] of X with unit rows; the identity if features ≤ rank.
+
+    Computed on the CPU, in double precision where XᵀX is formed: the same on every device.
+    """
+    columns = x.size(1)
+    if columns <= rank:
+        return torch.eye(columns, device=x.device)
+    if columns <= MAX_GRAM_COLUMNS:
+        chunks = (normalize(rows.cpu(), dim=1).double() for rows in x.split(ROWS_PER_CHUNK))
+        gram = sum(chunk.T @ chunk for chunk in chunks)
+        assert isinstance(gram, Tensor)
+        directions = torch.linalg.eigh(gram).eigenvectors[:, -rank:].flip(1).float()
+    else:
+        unit = csr_matrix(normalize(x.cpu(), dim=1).numpy())
+        directions = torch.from_numpy(np.ascontiguousarray(randomized_svd(unit, rank, random_state=0)[2].T)).float()
+    return orient(directions).to(x.device)
+
+
+def project(x: Tensor, directions: Tensor) -> Tensor:
+    """Features with unit rows, projected on the directions, [N, rank]."""
+    directions = directions.to(x.device)
+    return torch.cat([normalize(rows, dim=1) @ directions for rows in x.split(ROWS_PER_CHUNK)])
