@@ -239,7 +239,8 @@ def _finish(trainer: Trainer, folder: Path | None, score_until: float) -> Result
         score = linear_probe(embeddings, trainer.data, **options)
     seconds = {"train": trainer.seconds, "probe": time.perf_counter() - start}
     losses = [record.loss for record in trainer.records]
-    result = Result(config, embeddings, losses, score, trainer.method.facts(), seconds)
+    facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})
+    result = Result(config, embeddings, losses, score, facts, seconds)
     if folder:
         checkpoint.write_text(folder / "result.json", result.to_json())
         plot = plot_data(trainer.method, trainer.train_data if score else None)

@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 from torch_geometric.nn import SGConv
 
-from progcl.config.schema import HopsConfig
+from progcl.config.output import HopsConfig
 from progcl.data.synthetic import csbm
 from progcl.graph.hop_features import MAX_GRAM_COLUMNS, HopFeatures, choose_rank, project, stack_hops, svd_directions
 

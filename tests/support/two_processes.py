@@ -32,6 +32,10 @@ SHARED: dict[str, Any] = {
 }
 BATCHES = {"batch.size": 41, "batch.fanouts": [3, 3], "encoder.name": "sage"}
 HOPS = {"encoder.name": "hops", "encoder.hops": [0, 1, 2], "method.drop_edges": [0.0, 0.0]}
+NEIGHBORS = {
+    **{"method.name": "neighbors", "encoder.name": "svd", "encoder.hops": [0], "encoder.dropout": 0.2},
+    "batch.size": 41,
+}
 SHAPES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # changes of the configuration, and miners
     "batches": (BATCHES, tuple(MINERS)),
     "fixed batches": ({**BATCHES, "batch.variant": "paper"}, ("progcl-weight", "progcl-mix")),
@@ -40,6 +44,8 @@ SHAPES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # changes of the 
     "hops, full table": (HOPS, ("none",)),
     "anchors": ({"train.anchors": 61}, ("none", "progcl-weight", "progcl-mix")),
     "gca": ({"method.name": "gca"}, ("none", "progcl-weight")),
+    "neighbors": (NEIGHBORS, ("none", "progcl-weight", "progcl-mix")),
+    "neighbors, anchors": ({"method.name": "neighbors", "train.anchors": 61}, ("none", "hcl")),
     "merit": ({"method.name": "merit"}, ("none", "progcl-weight")),
 }
 EPOCHS, KILLED = 12, 7

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from progcl.config.methods import GraceOptions, HopViewOptions, MethodOptions
 from progcl.config.miners import MinerOptions, ProGCLWeightOptions
+from progcl.config.output import HopsConfig, OutputConfig, require_ascending
 from progcl.errors import InputError, in_range
 
 
@@ -87,55 +88,6 @@ class EncoderConfig:
             in_range(name, getattr(self, name), 1)
         in_range("dropout", self.dropout, 0, 0.95, "a share, such as 0.2")
         require_ascending("hops", self.hops)
-
-
-@dataclass(frozen=True)
-class HopsConfig:
-    """Features without training: those of several hops side by side, with unit rows in each block, and their PCA.
-
-    Args:
-        powers: of the normalized adjacency, 0 for a node's own features
-        rank: singular vectors of the given features to keep; null chooses up to 512 by the number of nodes
-        dim: principal components of all hops to keep; null keeps all
-    """
-
-    powers: list[int] = field(default_factory=lambda: [0, 1, 2, 4, 8])
-    rank: int | None = None
-    dim: int | None = 512
-
-    def __post_init__(self) -> None:
-        require_ascending("powers", self.powers)
-        for name in ("rank", "dim"):
-            if getattr(self, name) is not None:
-                in_range(name, getattr(self, name), 1)
-
-
-@dataclass(frozen=True)
-class OutputConfig:
-    """What becomes of the learned vectors: blocks side by side, each with unit rows.
-
-    Args:
-        smooth: powers of the normalized adjacency that the centered vectors are multiplied by, a block each; 0 is
-            without smoothing, and an empty list takes the vectors as they are learned
-        features: append the features of several hops, which need no training
-        dim: reduce all blocks to so many principal components; null does not
-    """
-
-    smooth: list[int] = field(default_factory=list)
-    features: bool = False
-    dim: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.smooth:
-            require_ascending("smooth", self.smooth)
-        if self.dim is not None:
-            in_range("dim", self.dim, 1)
-
-
-def require_ascending(name: str, hops: list[int]) -> None:
-    """Raise `InputError` unless these are different powers of the adjacency, ascending."""
-    if not hops or min(hops) < 0 or hops != sorted(set(hops)):
-        raise InputError(f"`{name}` must rise from 0 or more (got {hops})", 'for example "[0, 1, 2, 4]"')
 
 
 @dataclass(frozen=True)
@@ -303,11 +255,25 @@ class Config:
         if self.samples_neighbors and self.encoder.dropout:
             hint = "set --encoder.dropout 0, or an encoder without sampled neighbors: svd, hops"
             raise InputError(f"encoder `{self.encoder.name}` has no dropout in batches", hint)
+        if self.data.inductive and self.output.structure:
+            raise InputError("spectral vectors of unseen nodes are not known", "set --output.structure 0")
+        self._check_holdout()
         if self.batch.size is not None and self.train.anchors is not None:
             raise InputError("a batch is contrasted as a whole", "set --train.anchors null, or --batch.size null")
         if self.samples_neighbors and len(self.fanouts) != self.encoder.layers:
             numbers = f"{len(self.fanouts)} `batch.fanouts` for {self.encoder.layers} `encoder.layers`"
             raise InputError(f"{numbers}: every layer needs one", 'for example --batch.fanouts "[10, 10, 25]"')
+
+    def _check_holdout(self) -> None:
+        """Raise `InputError` where held-out edges would be missing or seen."""
+        holdout = getattr(self.method, "holdout", 0)
+        if self.output.choose and not holdout:
+            hint = "set --method.name neighbors --method.holdout 0.1"
+            raise InputError("`output.choose` needs edges to judge by", hint)
+        sees_no_edges = self.encoder.name == "mlp" or (self.encoder.name == "svd" and self.encoder.hops == [0])
+        if holdout and not sees_no_edges:
+            hint = 'set --method.holdout 0, or --encoder.name svd --encoder.hops "[0]"'
+            raise InputError("the encoder would see the edges that `method.holdout` keeps from training", hint)
 
     @property
     def view_walk(self) -> int:

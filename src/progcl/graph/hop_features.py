@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
-from progcl.config.schema import HopsConfig
+from progcl.config.output import HopsConfig
 from progcl.graph.sparse import propagate
 from progcl.graph.views import Graph, View
 

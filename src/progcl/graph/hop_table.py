@@ -67,7 +67,7 @@ class HopTable(BatchLoader["TableBatch"]):
     def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> TableBatch:
         """The rows of a batch."""
         if self.is_full_batch:
-            return TableBatch(self, seeds, None, pairs=pairs)
+            return TableBatch(self, seeds, None)
         return TableBatch(self, local_seeds, seeds, self.shard, pairs)
 
     @torch.no_grad()

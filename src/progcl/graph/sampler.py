@@ -128,9 +128,10 @@ class NeighborSampler:
     def induced_edges(self, nodes: Tensor) -> Tensor:
         """The edges between `nodes` [n], ascending, as positions (target, source) among them, [2, E]."""
         neighbor, counts = self._list_neighbors(nodes)
-        position = torch.searchsorted(nodes, neighbor.long()).clamp_max_(len(nodes) - 1)
-        target = torch.arange(len(nodes), device=self.device).repeat_interleave(counts)
-        return torch.stack([target, position])[:, nodes[position] == neighbor]
+        is_member = torch.zeros(self.num_nodes, dtype=torch.bool, device=self.device).index_fill_(0, nodes, True)
+        entry = is_member.index_select(0, neighbor).nonzero().flatten()
+        target = torch.searchsorted(counts.cumsum(0), entry, right=True)
+        return torch.stack([target, torch.searchsorted(nodes, neighbor[entry].long())])
 
     def full_neighborhood(self, nodes: Tensor) -> SampledSubgraph:
         """Distinct nodes with all their neighbors, in one hop."""

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.distributed import shard_slice
-from progcl.graph.batching import Pairing
 from progcl.graph.sampler import NeighborSampler
 from progcl.graph.sparse import (
     SparseMatrix,
@@ -91,8 +90,8 @@ class Graph:
         edges = torch.stack([self.in_edges.column, self.in_edges.row])
         return NeighborSampler(edges[:, edges[0] != edges[1]], self.num_nodes, fanouts=[])
 
-    def batches(self, epoch: int, pair: Pairing | None = None) -> Iterator[Graph]:
-        """The batches of an epoch: one, the full graph; it has all pairs there are, and needs none drawn."""
+    def batches(self, epoch: int) -> Iterator[Graph]:
+        """The batches of an epoch: one, the full graph."""
         yield self
 
     def view(self, edge_rates: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> View:

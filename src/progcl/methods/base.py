@@ -143,6 +143,10 @@ class Method(nn.Module):
         """Embeddings [N, d] of a graph; called in evaluation mode, without gradient."""
         raise NotImplementedError
 
+    def heldout_edges(self) -> Tensor | None:
+        """Edges of the training graph [2, E] that training does not see, to judge by; None without any."""
+        return None
+
     def miners(self) -> list[Miner]:
         """The miners of its losses that are not plain InfoNCE."""
         return [module for module in self.modules() if isinstance(module, Miner) and type(module) is not Miner]

@@ -12,9 +12,11 @@ from progcl.config.methods import NeighborsOptions
 from progcl.graph.batching import PairedSeeds
 from progcl.graph.loader import Batch, GraphInput
 from progcl.graph.sampled import SampledBatch
+from progcl.graph.sampler import NeighborSampler
 from progcl.losses import InfoNCE
 from progcl.methods.base import Context, Method
 from progcl.nn.heads import Projector
+from progcl.seeding import HASH_RANGE, derive_seed, hash_pairs
 
 KEY_RANGE = 2**62
 
@@ -40,6 +42,15 @@ class Neighbors(Method):
         outputs = max(1, shape.projection // 2)
         self.projector = Projector(shape.hidden, shape.projection, context.generator("init"), outputs)
         self.criterion = context.criterion(InfoNCE)
+        self.walker = context.graph.walker if not self.options.holdout else self._walker_without_heldout()
+
+    def heldout_edges(self) -> Tensor | None:
+        """The edges of `holdout`, in one direction."""
+        if not self.options.holdout:
+            return None
+        source, target = edges = self.context.data.edge_index
+        heldout: Tensor = edges[:, self._is_heldout(edges) & (source < target)]
+        return heldout
 
     def optimizer(self) -> Optimizer:
         """AdamW."""
@@ -47,14 +58,15 @@ class Neighbors(Method):
         return AdamW(self.trained_parameters(), train.lr, weight_decay=train.weight_decay)
 
     def batches(self, epoch: int) -> Iterable[Batch]:
-        """The loader's batches with the nodes that walks from the seeds visit."""
-        batches: Iterable[Batch] = self.context.graph.batches(epoch, self.pair)
+        """The loader's batches with the nodes that walks from the seeds visit; the full graph is one as it is."""
+        graph, in_batches = self.context.graph, self.context.config.batch.size is not None
+        batches: Iterable[Batch] = graph.batches(epoch, self.pair) if in_batches else graph.batches(epoch)
         return batches
 
     def pair(self, seeds: Tensor, key: int) -> PairedSeeds:
         """Seeds and the nodes that walks from them visit, with the positives among them; random by the key."""
         generator = torch.Generator().manual_seed(key)
-        walker = self.context.graph.walker
+        walker = self.walker
         draws = torch.randint(KEY_RANGE, (len(seeds), self.options.walk), generator=generator)
         paths = walker.paths(seeds, draws.to(seeds.device))
         nodes, position = paths.unique(return_inverse=True)
@@ -84,3 +96,20 @@ class Neighbors(Method):
     def embed(self, graph: GraphInput) -> Tensor:
         """Encoder output [N, hidden], before the projector."""
         return graph.embed(self.encoder, self.context.progress)
+
+    def release(self) -> None:
+        """Drop the training graph, the walks over it, and the loss."""
+        super().release()
+        del self.walker
+
+    def _is_heldout(self, edges: Tensor) -> Tensor:
+        """Whether an edge is held out [E]: a hash of the seed and its two nodes, the same in both directions."""
+        low, high = edges.min(dim=0).values, edges.max(dim=0).values
+        seed = derive_seed(self.context.config.train.seed, "holdout")
+        threshold: float = self.options.holdout * HASH_RANGE
+        return hash_pairs(seed, low, high) < threshold
+
+    def _walker_without_heldout(self) -> NeighborSampler:
+        edges = self.context.data.edge_index
+        kept = edges[:, ~self._is_heldout(edges) & (edges[0] != edges[1])]
+        return NeighborSampler(kept, int(self.context.data.num_nodes), fanouts=[])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from sklearn.decomposition import PCA
@@ -11,7 +13,10 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
+from progcl.data.structure import spectral_vectors
+from progcl.errors import InputError
 from progcl.graph.hop_features import HopFeatures, apply_pca, fit_pca, stack_hops
+from progcl.training.choice import Choice
 
 
 @dataclass(frozen=True)
@@ -19,36 +24,76 @@ class Output:
     """The blocks of section `output`, fitted to the training graph, so that other graphs get comparable embeddings.
 
     Attributes:
-        smooth: powers of Â, a block each; empty takes the vectors as they are
         center: mean of the learned vectors over the training graph [d]
+        smooth: powers of Â, a block each; empty takes the vectors as they are
+        is_learned: whether the learned vectors are part of the embedding
         features: the features without training; None for none
+        structure: number of spectral vectors; 0 for none
+        graph: checksum of the edges, which spectral vectors belong to
         pca: the reduction of all blocks; None for none
+        choice: how the blocks were chosen; None if they were not
     """
 
-    smooth: tuple[int, ...]
     center: Tensor
+    smooth: tuple[int, ...] = ()
+    is_learned: bool = True
     features: HopFeatures | None = None
+    structure: int = 0
+    graph: int = 0
     pca: PCA | None = None
+    choice: Choice | None = None
 
     @classmethod
-    def fit(cls, config: Config, learned: Tensor, data: Data) -> Output:
-        """Fit to the learned vectors [N, d] of the training graph."""
-        output = cls(tuple(config.output.smooth), learned.mean(dim=0))
-        if config.output.features:
-            output = replace(output, features=HopFeatures.fit(data, config.hops))
-        if config.output.dim is None:
-            return output
-        return replace(output, pca=fit_pca(output.apply(learned, data), config.output.dim))
-
-    @property
-    def explained(self) -> float | None:
-        """Share of the variance that the reduction keeps; None without one."""
-        return None if self.pca is None else float(self.pca.explained_variance_ratio_.sum())
+    def fit(cls, config: Config, learned: Tensor, data: Data, heldout: Tensor | None = None) -> Output:
+        """Fit to the learned vectors [N, d] of the training graph; blocks are chosen by its held-out edges [2, E]."""
+        options, hops = config.output, config.hops
+        choice = None
+        if options.choose and heldout is not None and heldout.size(1):
+            choice = Choice.judge(learned, data, heldout, hops)
+        own_only = choice is not None and choice.blocks == "own"
+        if own_only:
+            hops = replace(hops, powers=[0])
+        structure = 0 if own_only or data.get("structural") else options.structure
+        output = cls(
+            center=learned.mean(dim=0),
+            smooth=tuple(options.smooth),
+            is_learned=choice is None or choice.blocks == "learned",
+            features=HopFeatures.fit(data, hops) if options.features or own_only else None,
+            structure=structure,
+            graph=_checksum(data) if structure else 0,
+            choice=choice,
+        )
+        return output if options.dim is None else replace(output, pca=fit_pca(output.apply(learned, data), options.dim))
 
     def apply(self, learned: Tensor, data: Data) -> Tensor:
-        """The embeddings [N, D] of a graph, given the vectors [N, d] that its method has learned for it."""
-        blocks = stack_hops(learned - self.center, data, self.smooth) if self.smooth else learned
+        """The embeddings [N, D] of a graph, given the vectors [N, d] that its method has learned for it.
+
+        Raises:
+            InputError: there are spectral vectors, and it is not the graph that they were computed for
+        """
+        if self.structure and _checksum(data) != self.graph:
+            hint = "--output.structure 0, which leaves the spectral vectors out"
+            raise InputError("spectral vectors of another graph are not comparable", hint)
+        blocks = []
+        if self.is_learned:
+            blocks.append(stack_hops(learned - self.center, data, self.smooth) if self.smooth else learned)
         if self.features is not None:
-            features = normalize(self.features.transform(data), dim=1)
-            blocks = torch.cat([blocks if self.smooth else normalize(blocks, dim=1), features], dim=1)
-        return blocks if self.pca is None else apply_pca(self.pca, blocks)
+            blocks.append(normalize(self.features.transform(data), dim=1))
+        if self.structure:
+            vectors = spectral_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure)
+            blocks.append(vectors.to(learned.device))
+        if len(blocks) > 1 and self.is_learned and not self.smooth:
+            blocks[0] = normalize(blocks[0], dim=1)
+        embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
+        return embeddings if self.pca is None else apply_pca(self.pca, embeddings)
+
+    def facts(self) -> dict[str, Any]:
+        """What a report should say: what was chosen, and what a reduction keeps of the variance."""
+        facts: dict[str, Any] = {} if self.choice is None else {"choice": self.choice.facts()}
+        if self.pca is not None:
+            facts["variance kept"] = round(float(self.pca.explained_variance_ratio_.sum()), 4)
+        return facts
+
+
+def _checksum(data: Data) -> int:
+    return zlib.crc32(data.edge_index.cpu().contiguous().numpy().data)

@@ -97,12 +97,12 @@ class Trainer:
         """
         learned = method_vectors(self.method, self.graph)
         if not self.config.data.inductive:
-            self.output = Output.fit(self.config, learned, self.train_data)
+            self.output = Output.fit(self.config, learned, self.train_data, self.method.heldout_edges())
             return self.output.apply(learned, self.train_data).cpu()
         data = self.train_data
         if isinstance(self.graph, SampledGraph):
             data, learned = data.subgraph(self.graph.all_seeds), learned[self.graph.all_seeds]
-        self.output = Output.fit(self.config, learned, data)
+        self.output = Output.fit(self.config, learned, data, self.method.heldout_edges())
         return embed_graph(self.method, self.loader, self.output, self.data)
 
     @property
