@@ -1,5 +1,6 @@
-"""Embed a user's graph: settings by size and width, and a time budget."""
+"""Embed a user's graph: settings by size, what is chosen, and a time budget."""
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from torch_geometric.data import Data
 
 from progcl import InputError, load_config
 from progcl.config import to_dict
-from progcl.embed import BYTES_PER_SECOND, NARROW, TimeBudget, choose_settings, describe_plan, embed, parse_duration
+from progcl.embed import BYTES_PER_SECOND, STEPS, TimeBudget, choose_settings, describe_plan, embed, parse_duration
+from progcl.training.choice import describe_choice
 from support.graphs import USER_GRAPH
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
@@ -24,23 +26,45 @@ def test_settings_follow_the_size() -> None:
     assert middle.batch.steps == 4
     assert large.batch.steps == 10
     for config in (tiny, middle, large):
-        assert to_dict(config)["miner"]["start_epoch"] < config.train.epochs
-    assert "all at once" in describe_plan(tiny, USER_GRAPH)
-    assert "in batches of 512" in describe_plan(middle, USER_GRAPH)
+        assert config.train.epochs * (config.batch.steps or 1) == STEPS
+    assert "400 steps of all nodes" in describe_plan(tiny, USER_GRAPH)
+    assert "400 steps of 512 nodes and their neighbors" in describe_plan(middle, USER_GRAPH)
 
 
-def test_settings_follow_the_width_of_the_features(user_graph: Path) -> None:
-    wide, narrow = (Data(x=torch.ones(40, columns), num_nodes=40) for columns in (257, 256))
-    for data, encoder in ((wide, "hops"), (narrow, "gcn")):
-        assert load_config("embed", choose_settings(data, {"encoder.name": encoder})).view_walk == 0
-    assert load_config("embed", choose_settings(narrow, {})).view_walk == 2
-    plans = []
-    for name, changes in (("narrow", {}), ("wide", {"encoder.rank": 1}), ("own", {"method.walk": 0, "train.lr": 0.5})):
-        config = embed("g.npz", Path(name), overrides={**QUICK, **changes}, progress=False).config
-        plans.append((config.view_walk, max(to_dict(config)["method"]["drop_features"]), config.train.lr))
-        assert ("walk 2" in Path(name, "report.html").read_text()) == (name == "narrow")
-        assert ("steps away" in describe_plan(config, USER_GRAPH)) == (name == "narrow")
-    assert plans == [(2, 0.0, NARROW["train.lr"]), (0, 0.4, 5e-5), (0, 0.4, 0.5)]
+@pytest.mark.parametrize(
+    ("changes", "holdout", "choose", "dropout"),
+    [
+        ({}, 0.1, True, 0.2),
+        ({"encoder.name": "mlp", "batch.size": None}, 0.1, True, 0.2),
+        ({"encoder.hops": [0, 1]}, 0.0, False, 0.2),
+        ({"encoder.name": "sage"}, 0.0, False, 0.0),
+        ({"method.name": "bgrl", "encoder.name": "gcn"}, None, False, 0.0),
+        ({"method.name": "grace", "method.drop_edges": [0.0, 0.0]}, None, False, 0.2),
+    ],
+)
+def test_blocks_are_chosen_only_where_edges_can_be_held_out(
+    changes: dict[str, Any], holdout: float | None, choose: bool, dropout: float
+) -> None:
+    config = load_config("embed", choose_settings(USER_GRAPH, changes))
+    assert getattr(config.method, "holdout", None) == holdout
+    assert config.output.choose == choose
+    assert config.encoder.dropout == dropout
+
+
+def test_a_miner_starts_after_a_quarter_of_the_epochs() -> None:
+    config = load_config("embed", choose_settings(USER_GRAPH, {"miner.name": "progcl-weight", "train.epochs": 40}))
+    assert to_dict(config)["miner"]["start_epoch"] == 10
+
+
+def test_what_was_chosen_is_said(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = embed("g.npz", Path("out"), overrides={"train.epochs": 20, "probe.splits": 1}, progress=True)
+    error = capsys.readouterr().err
+    choice = result.facts["choice"]
+    assert describe_choice(choice) in error
+    assert describe_choice(choice) in html.unescape(Path("out/report.html").read_text())
+    reduced = embed("g.npz", Path("less"), overrides={**QUICK, "output.dim": 7}, progress=True)
+    assert reduced.embeddings.shape == (240, 7)
+    assert "reduced to 7: " in capsys.readouterr().err
 
 
 def test_a_budget_plans_fewer_epochs(user_graph: Path) -> None:

@@ -78,29 +78,41 @@ def test_every_form_of_a_graph_is_the_same_graph(given: Any) -> None:
 
 
 def test_a_fitted_model_has_its_attributes() -> None:
-    model = small(epochs=8).fit(DATA)
-    assert model.embedding_.shape == (200, 8)
+    options: dict[str, Any] = {"epochs": 12, "miner": "progcl-weight", "with_features": False, "hidden": 16}
+    options["options"] = {"train.lr": 0.02}
+    model = small(**options).fit(DATA)
+    assert model.embedding_.shape == (200, 32)  # as learned, and smoothed
     assert model.embedding_.dtype == np.float32
-    assert len(model.loss_curve_) == 8
+    assert len(model.loss_curve_) == 12
     assert model.loss_curve_[1] < model.loss_curve_[0]
+    assert model.choice_ is None
     assert model.mixture_ is not None
     assert set(model.mixture_) >= {"alpha", "beta", "weight", "degenerate"}
     assert model.n_features_in_ == 8
-    np.testing.assert_array_equal(model.fit_transform(DATA), small(epochs=8).fit(DATA).embedding_)
+    np.testing.assert_array_equal(model.fit_transform(DATA), small(**options).fit(DATA).embedding_)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.transform(DATA), model.transform(DATA))
     assert clone(model).get_params() == model.get_params()
-    assert model.set_params(hidden=4).fit(DATA).embedding_.shape == (200, 4)
+    assert model.set_params(hidden=4).fit(DATA).embedding_.shape == (200, 8)
 
 
-@pytest.mark.parametrize("encoder", ["hops", "gcn", "sage", "mlp"])
+def test_blocks_are_chosen_by_links_kept_from_training() -> None:
+    model = small(epochs=60).fit(DATA)
+    assert model.choice_ is not None
+    assert set(model.choice_["auc"]) == {"learned", "features"}
+    widths = {"learned": 16 + 40, "untrained": 40, "own": 8}
+    assert model.embedding_.shape == (200, widths[model.choice_["blocks"]])
+    assert small(dim=5).fit_transform(DATA).shape == (200, 5)
+
+
+@pytest.mark.parametrize("encoder", ["svd", "hops", "gcn", "sage", "mlp"])
 @pytest.mark.parametrize("with_features", [False, True])
 def test_new_graphs_are_embedded_by_the_same_encoder(encoder: str, with_features: bool) -> None:
     other = csbm(nodes=120, classes=3, degree=10, features=8, signal=2.5, seed=1)
-    model = small(encoder=encoder, with_features=with_features).fit(DATA)
+    model = small(encoder=encoder, with_features=with_features, options={"output.choose": False}).fit(DATA)
     np.testing.assert_allclose(model.transform(DATA), model.embedding_, atol=1e-6)
     vectors = model.transform(other)
-    assert vectors.shape == (120, 8 + (40 if with_features else 0))
+    assert vectors.shape == (120, 16 + (40 if with_features else 0))
     assert not np.allclose(vectors[:10], model.embedding_[:10])
 
 

@@ -28,15 +28,14 @@ from progcl.methods.features import raw
 from progcl.report.page import write_report
 from progcl.report.story import load_story
 from progcl.run import Result, fit
+from progcl.training.output import describe_facts
 from progcl.training.trainer import Trainer
 
-STEPS = 200  # of training
-BATCH_SIZE = 512  # nodes of a step; twice as many are still one full-graph step
+STEPS = 400  # of training
+BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
 MAX_STEPS_PER_EPOCH = 10  # an epoch is how often the loss is logged, and where a run can be stopped
 START_SHARE = 0.25  # share of the epochs before the mixture is fitted
 CHECKPOINT_EVERY, CHECKPOINT_EVERY_BATCHED = 10, 4  # epochs
-# Few features are not reduced: none is dropped, views are rows of nearby nodes (benchmarks/narrow_settings.py)
-NARROW: dict[str, Any] = {"method.walk": 2, "method.drop_features": [0.0, 0.0], "train.lr": 2e-4}
 COPIES_WRITTEN, BASE_BYTES = 6, 30e6  # a run writes about so many times its embeddings, and so many bytes beside them
 BYTES_PER_SECOND = 60e6  # written at least
 AFTER_TRAINING = 0.4  # share of a time budget kept for scoring, writing and drawing
@@ -82,8 +81,10 @@ def embed(
         )
     limits: dict[str, Any] = {"seconds": time_budget.training(), "scoring": time_budget.scoring()}
     result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, **limits)
-    if progress and result.score is None and config.probe.protocol != "none":
-        print("note: no time was left to score the embedding", file=sys.stderr)
+    if progress:
+        late = result.score is None and config.probe.protocol != "none"
+        notes = ["no time was left to score the embedding"] * late + describe_facts(result.facts)
+        print("".join(f"note: {note}\n" for note in notes), file=sys.stderr, end="")
     if result.score and budget is None:
         save_scores({describe_run(config, result.facts): result.score, **_score_untrained(config, data, progress)}, out)
     if find_spec("pyarrow"):
@@ -133,19 +134,25 @@ def load_graph(config: Config) -> Data:
 
 
 def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings for a graph, by its size and number of features, under the overrides, which win."""
-    asked = load_config("embed", overrides)
-    views_given = any(key in overrides for key in NARROW if key.startswith("method."))
-    narrow = asked.encoder.name == "hops" and data.x.size(1) <= asked.encoder.rank and not views_given
-    settings = {**settings_by_size(int(data.num_nodes)), **(NARROW if narrow else {}), **overrides}
-    if "start_epoch" in options_type("miner", asked.miner.name).option_names():
+    """Settings for a graph, by its size, under the overrides, which win.
+
+    Another method or encoder than the preset's cannot hold out edges to choose blocks by, or has no dropout.
+    """
+    settings = {**settings_by_size(int(data.num_nodes)), **overrides}
+    encoder, is_own = overrides.get("encoder.name", "svd"), overrides.get("method.name", "neighbors") != "neighbors"
+    if is_own or encoder not in ("svd", "mlp") or overrides.get("encoder.hops", [0]) != [0]:
+        holdout = {} if is_own else {"method.holdout": 0.0}
+        dropout = {"encoder.dropout": 0.0} if encoder in ("gcn", "sage") else {}
+        settings = {"output.choose": False, **holdout, **dropout, **settings}
+    miner = overrides.get("miner.name", "none")
+    if "start_epoch" in options_type("miner", miner).option_names():
         settings.setdefault("miner.start_epoch", start_epoch(int(settings["train.epochs"])))
     return settings
 
 
 def settings_by_size(nodes: int, steps: int = STEPS, batch_size: int = BATCH_SIZE) -> dict[str, Any]:
     """Settings that depend on the number of nodes: the full graph in a step, or batches."""
-    whole = nodes <= 2 * batch_size
+    whole = nodes <= batch_size
     per_epoch = 1 if whole else min(MAX_STEPS_PER_EPOCH, -(-nodes // batch_size))
     return {
         "batch.size": None if whole else batch_size,
@@ -179,15 +186,13 @@ def fit_to_budget(config: Config, data: Data, seconds: float) -> Config:
 def describe_plan(config: Config, data: Data) -> str:
     """What will be done, in a line."""
     nodes, edges = int(data.num_nodes), data.edge_index.size(1) // 2
-    how = "all at once" if config.batch.size is None else f"in batches of {config.batch.size:,}"
+    how = "all nodes" if config.batch.size is None else f"{config.batch.size:,} nodes and their neighbors"
     if config.train.anchors:
-        how = f"{config.train.anchors:,} of them at a time"
+        how = f"{config.train.anchors:,} nodes"
     steps = config.train.epochs * (config.batch.steps or 1)
-    dropped = max(getattr(config.method, "drop_features", (0,)))
-    views = f"views with {dropped:.0%} of the features dropped"
-    views = f"views from nodes {config.view_walk} steps away" if config.view_walk else views
     size = f"{nodes:,} nodes, {edges:,} edges, {data.x.size(1):,} features"
-    return f"{size}: {config.miner.name} on {config.encoder.name}, nodes {how}, {views}, {steps:,} steps"
+    miner = "" if config.miner.name == "none" else f" with {config.miner.name}"
+    return f"{size}: {config.method.name}{miner} on {config.encoder.name}, {steps:,} steps of {how}"
 
 
 def _resolve(

@@ -36,18 +36,21 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     rows are connected to their nearest neighbors.
 
     Args:
-        hidden: width of the embedding
+        hidden: width of the learned vectors; the embedding holds them as they are and smoothed over the graph
         epochs: passes over the graph; None chooses by its size, as `progcl embed` does
-        miner: choice of negatives: progcl-weight, progcl-mix, none, ...
-        encoder: hops; or gcn, sage or mlp, which need a higher `train.lr` than the one that suits hops
-        with_features: append the hop features to the embedding
+        miner: choice of negatives: none, progcl-weight, progcl-mix, ...
+        encoder: svd or mlp, which do not see the edges; hops, gcn or sage
+        with_features: append features of several hops, which need no training; where these alone predict links
+            that were kept from training better, the learned vectors are left out
+        dim: reduce the embedding to so many numbers per node, by PCA
         n_neighbors: nearest neighbors of a row, if there is no graph
         random_state: seed
         verbose: show a progress bar
         options: any other option of `progcl train`, by dotted key
 
     Attributes:
-        embedding_: of the fitted graph, [N, hidden], or wider with hop features
+        embedding_: of the fitted graph, [N, d]
+        choice_: whether the learned vectors were used, and why, in plain numbers; None if there was no choice
         loss_curve_: loss of every epoch
         mixture_: the fitted mixture in plain numbers; None if there is none
         n_features_in_: number of features that a graph needs
@@ -57,9 +60,10 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         hidden: int = 512,
         epochs: int | None = None,
-        miner: str = "progcl-weight",
-        encoder: str = "hops",
-        with_features: bool = False,
+        miner: str = "none",
+        encoder: str = "svd",
+        with_features: bool = True,
+        dim: int | None = None,
         n_neighbors: int = 10,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
@@ -70,6 +74,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.miner = miner
         self.encoder = encoder
         self.with_features = with_features
+        self.dim = dim
         self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.verbose = verbose
@@ -85,6 +90,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.loss_curve_ = [record.loss for record in records]
         self.mixture_ = trainer.method.facts().get("mixture")
         self.embedding_: Vectors = trainer.embed().numpy()
+        self.choice_ = trainer.output.facts().get("choice")
         trainer.method.release()
         self.method_, self.loader_, self.output_ = trainer.method.eval(), trainer.loader, trainer.output
         return self
@@ -111,12 +117,16 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         overrides: dict[str, Any] = {
             "encoder.name": self.encoder,
             "encoder.hidden": self.hidden,
-            "encoder.projection": self.hidden,
+            "encoder.projection": max(1, self.hidden // 2),
             "output.features": self.with_features,
+            "output.structure": 0,  # spectral vectors of another graph would not be comparable
+            "output.dim": self.dim,
             "miner.name": self.miner,
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
             "probe.protocol": "none",
         }
+        if not self.with_features:
+            overrides["output.choose"] = False
         if self.epochs is not None:
             overrides["train.epochs"] = self.epochs
         return choose_settings(data, {**overrides, **(self.options or {})})

@@ -17,7 +17,7 @@ from support.commands import refusal
 from support.graphs import USER_GRAPH
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
-QUICK = ["--train.epochs=4", "--miner.start_epoch=2", "--encoder.hidden=16", "--probe.splits=2"]
+QUICK = ["--train.epochs=4", "--encoder.hidden=16", "--probe.splits=2"]
 
 
 def arrays(**changes: Any) -> Callable[[], object]:
@@ -174,5 +174,5 @@ def test_irregular_graphs_are_embedded_with_remarks(user_graph: Path, capsys: py
     for remark in (*loops, *directions, "the same for all nodes"):
         assert remark in remarks
     vectors = load_embeddings(Path("out/embeddings.npz")).vectors
-    assert vectors.shape == (8, 16)
+    assert vectors.shape == (8, 2 * 16 + 5 * 3 + 8)  # learned and smoothed, five hops, spectral vectors
     assert np.isfinite(vectors).all()

@@ -12,6 +12,7 @@ from progcl.config.output import OutputConfig
 from progcl.data.synthetic import csbm
 from progcl.graph.hop_features import HopFeatures
 from progcl.graph.views import Graph, View
+from progcl.training.output import describe_facts
 from progcl.training.trainer import Trainer
 
 DATA = csbm(nodes=120, classes=3, features=12, signal=2)
@@ -66,7 +67,11 @@ def test_unseen_nodes_get_what_was_fitted_to_the_training_nodes(encoder: str, ba
 def test_the_report_of_what_a_reduction_costs() -> None:
     trainer = Trainer(load_config("csbm", {**SMALL, "output.smooth": [0], "output.dim": 3}), DATA)
     trainer.embed()
-    assert 0 < trainer.output.facts()["variance kept"] < 1
+    cost = trainer.output.facts()["reduction"]
+    assert (cost["from"], cost["to"]) == (6, 3)
+    assert 0 < cost["variance"] < 1
+    (sentence,) = describe_facts({"reduction": cost})
+    assert sentence.startswith("6 numbers per node reduced to 3: ")
 
 
 @pytest.mark.parametrize(("options", "message"), [({"smooth": [1, 0]}, "must rise"), ({"dim": 0}, "`dim`")])

@@ -22,7 +22,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--features", type=str, help=".npy with a row a node, or a table that names the node first")
     parser.add_argument("--labels", type=str, help="the same with classes: for the map and a score, not for training")
     parser.add_argument("--budget", type=str, help="time limit for everything: 90s, 5m, 1h30m")
-    parser.add_argument("--with-features", action="store_true", help="append the hop features to the embedding")
+    parser.add_argument("--dim", type=int, help="reduce the embedding to so many numbers per node, by PCA")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the result in --out")
     add_config_flags(parser)
@@ -34,8 +34,8 @@ def _run(options: dict[str, Any]) -> None:
     start = time.monotonic()
     out = choose_run_folder(options, options["file"])
     overrides = config_overrides(options)
-    if options.get("with_features"):
-        overrides["output.features"] = True
+    if options.get("dim") is not None:
+        overrides["output.dim"] = options["dim"]
     if not Path(options["file"]).exists():  # before anything slow is imported
         raise InputError(f"there is no file `{options['file']}`", "paths are looked up from the current folder")
     from progcl.distributed import world_size
@@ -59,5 +59,5 @@ def _run(options: dict[str, Any]) -> None:
     print(out / "embeddings.npz")
 
 
-USAGE = "GRAPH [-o DIR] [--features FILE] [--labels FILE] [--budget TIME] [--SECTION.KEY VALUE ...]"
+USAGE = "GRAPH [-o DIR] [--features FILE] [--labels FILE] [--dim N] [--budget TIME] [--SECTION.KEY VALUE ...]"
 EMBED = Command("Embed the nodes of your own graph.", USAGE, _add_arguments, _run)

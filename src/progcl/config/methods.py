@@ -155,19 +155,19 @@ class NeighborsOptions(MethodOptions):
     """Neighbors as positives.
 
     Args:
-        walk: length of the random walk from every seed node of a batch; the nodes that it visits join the batch
+        walk_length: of the random walk from every seed node of a batch; the nodes that it visits join the batch
         drop_positives: share of the positives of a step that count as negatives instead
         holdout: share of the edges that are kept from training, to judge by
     """
 
     name: str = "neighbors"
-    walk: int = 1
+    walk_length: int = 1
     drop_positives: float = 0.4
     holdout: float = 0.0
     supports = frozenset(ABILITIES)
 
     def __post_init__(self) -> None:
-        in_range("walk", self.walk, 1, hint="1 takes neighbors")
+        in_range("walk_length", self.walk_length, 1, hint="1 takes neighbors")
         in_range("drop_positives", self.drop_positives, 0, 0.99, "a share, such as 0.4")
         in_range("holdout", self.holdout, 0, 0.5, "a share, such as 0.1")
 

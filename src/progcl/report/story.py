@@ -18,6 +18,7 @@ from progcl.data.labels import node_class_names
 from progcl.evaluation.scores import Score, describe_run, load_scores
 from progcl.export import load_run_embeddings
 from progcl.report.mixture import MixturePlot
+from progcl.training.output import describe_facts
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def load_story(run: Path, data: Data) -> Story:
     return Story(
         title=f"{name}: {describe_run(config, result['facts'])}",
         facts=_list_facts(config, data, result, vectors.shape[1]),
-        warnings=[*data.get("remarks", []), *_warn_unimodal(mixture)],
+        warnings=[*data.get("remarks", []), *_warn_unimodal(mixture), *describe_facts(result["facts"])],
         losses=[record["loss"] for record in log],
         start_epoch=None if mixture.get("degenerate", True) else getattr(config.miner, "start_epoch", None),
         mixture=MixturePlot.from_json(plot.read_text()) if plot.exists() else None,
@@ -79,14 +80,14 @@ def load_story(run: Path, data: Data) -> Story:
 def _list_facts(config: Config, data: Data, result: dict[str, Any], width: int) -> dict[str, str]:
     nodes, edges, features = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
     encoder, batch = config.encoder, config.batch.size
-    depth = f"up to {encoder.hops[-1]} hops" if encoder.name == "hops" else f"{encoder.layers} layers"
+    depth = f"up to {encoder.hops[-1]} hops" if config.reads_hop_table else f"{encoder.layers} layers"
     batches = f"batches of {batch:,} nodes" if batch else "the whole graph in each step"
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items() if name != "scikit-learn")
     return {
         "graph": f"{nodes:,} nodes, {edges:,} edges, {features:,} features",
         "method": _describe_options(config.method),
         "encoder": f"{encoder.name}, {depth}, {encoder.hidden} dimensions",
-        "embedding": _describe_output(config, width),
+        "embedding": _describe_output(config, result["facts"], width),
         "negatives": _describe_options(config.miner),
         "training": f"{batches}, τ = {config.loss.tau:g}, learning rate {config.train.lr:g}, seed {config.train.seed}",
         "time": f"{result['seconds']['train']:,.1f} s of training, {result['seconds']['probe']:,.1f} s of scoring",
@@ -95,13 +96,10 @@ def _list_facts(config: Config, data: Data, result: dict[str, Any], width: int) 
     }
 
 
-def _describe_output(config: Config, width: int) -> str:
+def _describe_output(config: Config, facts: dict[str, Any], width: int) -> str:
     """The blocks of an embedding, and how many numbers they have."""
-    names = {0: "learned", 1: "smoothed once"}
-    blocks = [names.get(power, f"smoothed {power} times") for power in config.output.smooth] or ["learned"]
-    blocks += ["features without training"] * config.output.features
     reduced = f", reduced to {config.output.dim} by PCA" if config.output.dim else ""
-    return f"{width:,} numbers per node: {' + '.join(blocks)}{reduced}"
+    return f"{width:,} numbers per node: {', '.join(facts.get('blocks', ['learned']))}{reduced}"
 
 
 def _describe_options(options: Options) -> str:

@@ -16,7 +16,7 @@ from progcl.graph.hop_features import HopFeatures
 
 MAX_PAIRS = 20_000
 SEED = 0  # of the pairs without a link
-LEARNED_MARGIN = 0.03  # by which the learned vectors may be worse than smoothed features: these see the other links
+MAX_ERROR_RATIO = 1.5  # of the learned vectors, which see no links, to features that were smoothed over the other links
 LINKS_MATTER = 0.52  # below this, linked nodes are no more alike than others
 
 Blocks = Literal["learned", "untrained", "own"]
@@ -47,7 +47,7 @@ class Choice:
         """`learned` and all others; those that need no training; or a node's own features alone."""
         if max(self.features, self.learned) < LINKS_MATTER:
             return "own"
-        return "learned" if self.learned >= self.features - LEARNED_MARGIN else "untrained"
+        return "learned" if 1 - self.learned <= MAX_ERROR_RATIO * (1 - self.features) else "untrained"
 
     def facts(self) -> dict[str, Any]:
         """In plain numbers, for results and logs."""

@@ -16,7 +16,10 @@ from progcl.config.schema import Config
 from progcl.data.structure import spectral_vectors
 from progcl.errors import InputError
 from progcl.graph.hop_features import HopFeatures, apply_pca, fit_pca, stack_hops
-from progcl.training.choice import Choice
+from progcl.training.choice import Choice, describe_choice, link_auc
+
+
+STRUCTURE_SCALE = 0.5  # length of the spectral vectors' rows: as long as the others they do harm (docs/recipes.md)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Output:
         graph: checksum of the edges, which spectral vectors belong to
         pca: the reduction of all blocks; None for none
         choice: how the blocks were chosen; None if they were not
+        cost: of the reduction, in plain numbers
     """
 
     center: Tensor
@@ -42,6 +46,7 @@ class Output:
     graph: int = 0
     pca: PCA | None = None
     choice: Choice | None = None
+    cost: dict[str, float] | None = None
 
     @classmethod
     def fit(cls, config: Config, learned: Tensor, data: Data, heldout: Tensor | None = None) -> Output:
@@ -63,7 +68,7 @@ class Output:
             graph=_checksum(data) if structure else 0,
             choice=choice,
         )
-        return output if options.dim is None else replace(output, pca=fit_pca(output.apply(learned, data), options.dim))
+        return output if options.dim is None else output._reduce(output.apply(learned, data), data, options.dim)
 
     def apply(self, learned: Tensor, data: Data) -> Tensor:
         """The embeddings [N, D] of a graph, given the vectors [N, d] that its method has learned for it.
@@ -81,18 +86,51 @@ class Output:
             blocks.append(normalize(self.features.transform(data), dim=1))
         if self.structure:
             vectors = spectral_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure)
-            blocks.append(vectors.to(learned.device))
+            blocks.append(STRUCTURE_SCALE * vectors.to(learned.device))
         if len(blocks) > 1 and self.is_learned and not self.smooth:
             blocks[0] = normalize(blocks[0], dim=1)
         embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
         return embeddings if self.pca is None else apply_pca(self.pca, embeddings)
 
     def facts(self) -> dict[str, Any]:
-        """What a report should say: what was chosen, and what a reduction keeps of the variance."""
-        facts: dict[str, Any] = {} if self.choice is None else {"choice": self.choice.facts()}
-        if self.pca is not None:
-            facts["variance kept"] = round(float(self.pca.explained_variance_ratio_.sum()), 4)
-        return facts
+        """What a report should say: the blocks, unless it is the learned vectors alone, the choice, the reduction."""
+        every = {"choice": self.choice and self.choice.facts(), "reduction": self.cost}
+        facts: dict[str, Any] = {name: value for name, value in every.items() if value}
+        return facts if self.blocks == ["learned"] else {"blocks": self.blocks, **facts}
+
+    @property
+    def blocks(self) -> list[str]:
+        """Names of the blocks."""
+        names = {0: "learned", 1: "smoothed once"}
+        smoothed = [names.get(power, f"smoothed {power} times") for power in self.smooth] or ["learned"]
+        blocks = smoothed if self.is_learned else []
+        if self.features is not None:
+            blocks.append("features of several hops" if len(self.features.hops) > 1 else "own features")
+        return [*blocks, "spectral vectors"] if self.structure else blocks
+
+    def _reduce(self, blocks: Tensor, data: Data, dimensions: int) -> Output:
+        """With a PCA fitted to all blocks [N, D], and what it costs: variance, and how well links are predicted."""
+        pca = fit_pca(blocks, dimensions)
+        reduced = apply_pca(pca, blocks)
+        cost = {
+            "from": blocks.size(1),
+            "to": reduced.size(1),
+            "variance": round(float(pca.explained_variance_ratio_.sum()), 4),
+            "auc before": round(link_auc(blocks - blocks.mean(dim=0), data.edge_index), 4),
+            "auc": round(link_auc(reduced, data.edge_index), 4),
+        }
+        return replace(self, pca=pca, cost=cost)
+
+
+def describe_facts(facts: dict[str, Any]) -> list[str]:
+    """Sentences on what was chosen, and what a reduction costs."""
+    sentences = [describe_choice(facts["choice"])] if "choice" in facts else []
+    if "reduction" in facts:
+        cost = facts["reduction"]
+        before, after = f"{cost['from']:,} numbers per node", f"{cost['to']:,}"
+        links = f"links are told from random pairs with AUC {cost['auc']:.3f} instead of {cost['auc before']:.3f}"
+        sentences.append(f"{before} reduced to {after}: {cost['variance']:.0%} of the variance is kept, {links}")
+    return sentences
 
 
 def _checksum(data: Data) -> int:
