@@ -47,7 +47,7 @@ def test_blocks_are_chosen_only_where_edges_can_be_held_out(
 ) -> None:
     config = load_config("embed", choose_settings(USER_GRAPH, changes))
     assert getattr(config.method, "holdout", None) == holdout
-    assert config.output.choose == choose
+    assert (config.output.blocks == "auto") == choose
     assert config.encoder.dropout == dropout
 
 

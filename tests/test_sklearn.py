@@ -109,7 +109,7 @@ def test_blocks_are_chosen_by_links_kept_from_training() -> None:
 @pytest.mark.parametrize("with_features", [False, True])
 def test_new_graphs_are_embedded_by_the_same_encoder(encoder: str, with_features: bool) -> None:
     other = csbm(nodes=120, classes=3, degree=10, features=8, signal=2.5, seed=1)
-    model = small(encoder=encoder, with_features=with_features, options={"output.choose": False}).fit(DATA)
+    model = small(encoder=encoder, with_features=with_features, options={"output.blocks": "learned"}).fit(DATA)
     np.testing.assert_allclose(model.transform(DATA), model.embedding_, atol=1e-6)
     vectors = model.transform(other)
     assert vectors.shape == (120, 16 + (40 if with_features else 0))

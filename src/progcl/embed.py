@@ -143,7 +143,7 @@ def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
     if is_own or encoder not in ("svd", "mlp") or overrides.get("encoder.hops", [0]) != [0]:
         holdout = {} if is_own else {"method.holdout": 0.0}
         dropout = {"encoder.dropout": 0.0} if encoder in ("gcn", "sage") else {}
-        settings = {"output.choose": False, **holdout, **dropout, **settings}
+        settings = {"output.blocks": "learned", **holdout, **dropout, **settings}
     miner = overrides.get("miner.name", "none")
     if "start_epoch" in options_type("miner", miner).option_names():
         settings.setdefault("miner.start_epoch", start_epoch(int(settings["train.epochs"])))

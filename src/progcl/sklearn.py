@@ -126,7 +126,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "probe.protocol": "none",
         }
         if not self.with_features:
-            overrides["output.choose"] = False
+            overrides["output.blocks"] = "learned"
         if self.epochs is not None:
             overrides["train.epochs"] = self.epochs
         return choose_settings(data, {**overrides, **(self.options or {})})

@@ -122,7 +122,7 @@ def test_an_encoder_that_sees_held_out_edges_is_refused(changes: dict[str, Any])
     with pytest.raises(InputError, match="would see the edges"):
         load_config("csbm", {**SMALL, "method.holdout": 0.1, **changes})
     with pytest.raises(InputError, match="needs edges to judge by"):
-        load_config("csbm", {**SMALL, "output.choose": True, "output.features": True})
+        load_config("csbm", {**SMALL, "output.blocks": "auto", "output.features": True})
 
 
 def test_it_learns_what_raw_features_and_an_untrained_copy_do_not_tell() -> None:

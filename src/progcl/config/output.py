@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from progcl.errors import InputError, in_range
 
@@ -37,21 +38,22 @@ class OutputConfig:
             without smoothing, and an empty list takes the vectors as they are learned
         features: append the features of several hops, which need no training
         structure: append so many spectral vectors of the graph, where nodes have features; 0 for none
-        choose: by how well links that `method.holdout` keeps from training are predicted, leave out blocks that do harm
+        blocks: learned takes all of them; untrained leaves the learned vectors out; own is a node's own features
+            alone; auto chooses by how well links that `method.holdout` keeps from training are predicted
         dim: reduce all blocks to so many principal components; null does not
     """
 
     smooth: list[int] = field(default_factory=list)
     features: bool = False
     structure: int = 0
-    choose: bool = False
+    blocks: Literal["learned", "untrained", "own", "auto"] = "learned"
     dim: int | None = None
 
     def __post_init__(self) -> None:
         in_range("structure", self.structure, 0)
-        if self.choose and not self.features:
-            hint = "set --output.features true"
-            raise InputError("`choose` needs features to choose instead of the learned vectors", hint)
+        if self.blocks in ("untrained", "auto") and not self.features:
+            message = f"with `blocks` {self.blocks} there needs to be something beside the learned vectors"
+            raise InputError(message, "set --output.features true")
         if self.smooth:
             require_ascending("smooth", self.smooth)
         if self.dim is not None:

@@ -267,9 +267,9 @@ class Config:
     def _check_holdout(self) -> None:
         """Raise `InputError` where held-out edges would be missing or seen."""
         holdout = getattr(self.method, "holdout", 0)
-        if self.output.choose and not holdout:
-            hint = "set --method.name neighbors --method.holdout 0.1"
-            raise InputError("`output.choose` needs edges to judge by", hint)
+        if self.output.blocks == "auto" and not holdout:
+            hint = "set --method.name neighbors --method.holdout 0.1, or --output.blocks learned"
+            raise InputError("`output.blocks` auto needs edges to judge by", hint)
         sees_no_edges = self.encoder.name == "mlp" or (self.encoder.name == "svd" and self.encoder.hops == [0])
         if holdout and not sees_no_edges:
             hint = 'set --method.holdout 0, or --encoder.name svd --encoder.hops "[0]"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -15,6 +15,7 @@ from progcl.config.output import HopsConfig
 from progcl.graph.hop_features import HopFeatures
 
 MAX_PAIRS = 20_000
+MAX_RANK = 256  # of the features that the learned vectors are compared with
 SEED = 0  # of the pairs without a link
 MAX_ERROR_RATIO = 1.5  # of the learned vectors, which see no links, to features that were smoothed over the other links
 LINKS_MATTER = 0.52  # below this, linked nodes are no more alike than others
@@ -39,7 +40,8 @@ class Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
         seen = data.clone()
         seen.edge_index = remove_edges(data.edge_index, heldout, int(data.num_nodes))
-        features = HopFeatures.fit(seen, config).transform(seen)
+        rank = min(MAX_RANK, config.rank or MAX_RANK)
+        features = HopFeatures.fit(seen, replace(config, rank=rank)).transform(seen)
         return cls(link_auc(learned - learned.mean(dim=0), heldout), link_auc(features, heldout))
 
     @property

@@ -18,7 +18,7 @@ from progcl.errors import InputError
 from progcl.graph.hop_features import HopFeatures, apply_pca, fit_pca, stack_hops
 from progcl.training.choice import Choice, describe_choice, link_auc
 
-
+MIN_HELDOUT = 50  # edges to choose by
 STRUCTURE_SCALE = 0.5  # length of the spectral vectors' rows: as long as the others they do harm (docs/recipes.md)
 
 
@@ -51,19 +51,20 @@ class Output:
     @classmethod
     def fit(cls, config: Config, learned: Tensor, data: Data, heldout: Tensor | None = None) -> Output:
         """Fit to the learned vectors [N, d] of the training graph; blocks are chosen by its held-out edges [2, E]."""
-        options, hops = config.output, config.hops
-        choice = None
-        if options.choose and heldout is not None and heldout.size(1):
-            choice = Choice.judge(learned, data, heldout, hops)
-        own_only = choice is not None and choice.blocks == "own"
-        if own_only:
+        options, hops, choice = config.output, config.hops, None
+        blocks = options.blocks
+        if blocks == "auto":
+            if heldout is not None and heldout.size(1) >= MIN_HELDOUT:
+                choice = Choice.judge(learned, data, heldout, hops)
+            blocks = choice.blocks if choice else "learned"
+        structure = 0 if blocks == "own" or data.get("structural") else options.structure
+        if blocks == "own":
             hops = replace(hops, powers=[0])
-        structure = 0 if own_only or data.get("structural") else options.structure
         output = cls(
             center=learned.mean(dim=0),
             smooth=tuple(options.smooth),
-            is_learned=choice is None or choice.blocks == "learned",
-            features=HopFeatures.fit(data, hops) if options.features or own_only else None,
+            is_learned=blocks == "learned",
+            features=HopFeatures.fit(data, hops) if options.features or blocks == "own" else None,
             structure=structure,
             graph=_checksum(data) if structure else 0,
             choice=choice,
