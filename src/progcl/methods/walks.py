@@ -25,9 +25,10 @@ MIN_STEPS = 32  # of an epoch, so that small graphs are trained as well
 class DeepWalk(Method):
     """Skip-gram with negative sampling on random walks: every node predicts those near it on a walk.
 
-    J = Σ_ij c_ij [-log σ(u_i·v_j) - k mean_n log σ(-u_i·v_n)] / Σ_ij c_ij, over places i ≠ j of a walk with
-    |i - j| ≤ w. u are the embeddings, v other vectors of the same nodes, n noise in proportion to degree^(3/4), shared
-    by a walk. c_ij = (w + 1 - |i - j|) / w is the probability of a window, drawn from 1 to w, that reaches from i to j.
+    J = Σ_ij c_ij [-log σ(u_i·v_j) - k mean_n log σ(-u_i·v_n)] / Σ_ij c_ij, over places i ≠ j of a walk up to w apart.
+    u are the embeddings, v other vectors of the same nodes, n noise in proportion to degree^(3/4), shared by a walk.
+    c_ij = (w + 1 - d_ij) / w, with distance d_ij, is the probability that a window, drawn from 1 to w, reaches from i
+    to j.
 
     An epoch is one walk from every node. The learning rate falls to 0 linearly. There is no weight decay.
 
@@ -139,7 +140,7 @@ def skip_gram(u: Tensor, v: Tensor, noise: Tensor, weight: Tensor, negatives: fl
 
 
 def window_weights(length: int, window: int) -> Tensor:
-    """(window + 1 - |i - j|) / window for places i ≠ j of a walk up to `window` apart, else 0, [length, length]."""
+    """(window + 1 - distance) / window for two places of a walk up to `window` apart, else 0, [length, length]."""
     place = torch.arange(length)
     distance = (place[:, None] - place).abs()
     weight = (window + 1 - distance).clamp_min(0) / window
