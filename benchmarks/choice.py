@@ -10,7 +10,7 @@ drawn ones.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,15 @@ from progcl.data.labels import labels_of
 from progcl.data.splits import make_splits
 from progcl.embed import choose_settings
 from progcl.evaluation.probe import probe_clean
+from progcl.graph.hop_features import HopFeatures
 from progcl.training.choice import Choice
 from progcl.training.trainer import Trainer
 
 LEDGER = Path(__file__).parents[1] / "results" / "choice.jsonl"
 GRAPHS = (
     *("cora", "photo", "computers", "digits"),
-    *("cora without features", "photo without features", "computers without features"),
-    *("cora 256 features", "photo 16 features", "photo 128 features", "computers 16 features", "digits 24 features"),
-    *("photo noise 3", "computers noise 3"),
+    *("cora 64 features", "cora 256 features", "photo 16 features", "photo 128 features", "photo 256 features"),
+    *("computers 16 features", "computers 128 features", "digits 24 features", "photo noise 3", "computers noise 1"),
     *(f"csbm {homophily}" for homophily in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)),
 )
 SPLITS = 10
@@ -45,15 +45,17 @@ def main() -> None:
     done = {entry["graph"] for entry in read_ledger(LEDGER)}
     for name in tqdm([name for name in names if name not in done]):
         append_entry(LEDGER, run(name))
-    print("| graph | AUC learned | AUC features | chosen | learned | untrained | own features | lost to the best |")
-    print("|-|-|-|-|-|-|-|-|")
+    print(
+        "| graph | AUC learned | hops | own | chosen | learned | untrained | own | hops | lost to the best |"
+    )
+    print("|-|-|-|-|-|-|-|-|-|-|")
     for entry in read_ledger(LEDGER):
         if entry["graph"] in names:
             choice = Choice(**entry["auc"])
             scores = [float(np.mean(entry["accuracies"][block])) for block in BLOCKS]
             lost = max(scores) - scores[BLOCKS.index(choice.blocks)]
-            auc = f"{choice.learned:.3f} | {choice.features:.3f}"
-            cells = " | ".join(f"{score:.2f}" for score in scores)
+            auc = f"{choice.learned:.3f} | {choice.features:.3f} | {choice.own:.3f}"
+            cells = " | ".join(f"{score:.2f}" for score in [*scores, float(np.mean(entry["accuracies"]["hops"]))])
             print(f"| {entry['graph']} | {auc} | {choice.blocks} | {cells} | {lost:.2f} |")
 
 
@@ -70,7 +72,9 @@ def run(name: str) -> dict[str, Any]:
     for blocks in BLOCKS:
         trainer.config = replace(config, output=replace(config.output, blocks=blocks))
         accuracies[blocks] = [100 * each for each in probe_clean(trainer.embed(), labels_of(data), splits)]
-    return {"graph": name, "auc": {"learned": choice.learned, "features": choice.features}, "accuracies": accuracies}
+    hops = HopFeatures.fit(data, config.hops).transform(data)
+    accuracies["hops"] = [100 * each for each in probe_clean(hops, labels_of(data), splits)]
+    return {"graph": name, "auc": asdict(choice), "accuracies": accuracies}
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ CHANGES: list[dict[str, Any]] = [
     {"encoder.dropout": 0.4},
     {"loss.tau": 0.5},
     {"method.drop_positives": 0.0},
-    {"method.walk_length": 2},
+    {"method.steps": 2},
     {"output.smooth": [0]},
     {"output.smooth": [0, 1, 2]},
     {"output.structure": 0},

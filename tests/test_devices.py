@@ -18,13 +18,17 @@ from progcl.graph.hop_table import HopTable
 from progcl.graph.sampled import SampledGraph, SampledView
 from progcl.graph.sampler import NeighborSampler
 from progcl.graph.views import Graph, View
+from progcl.graph.walks import RandomWalker, WalkLoader
 from progcl.losses.infonce import OneWay
+from progcl.methods import Context
+from progcl.methods.walks import DeepWalk
 from progcl.miners import MINERS
 from progcl.miners.frozen import FrozenPosterior
 from progcl.nn.encoders import ENCODERS, NORMS
 from progcl.nn.heads import Head, Projector
 from progcl.posteriors import Oracle
 from support.devices import CPU, DEVICE, DeviceMismatchError, device_of, pretend_device
+from support.runs import small
 
 FEATURES = {"dense": 12, "sparse": 300}
 
@@ -234,6 +238,21 @@ def test_samples_and_walks(replace: bool) -> None:
         assert device_of(batch.n_id) == device_of(batch.edge_index) == DEVICE
     draws = torch.randint(2**62, (60, 3), generator=seeded()).to(DEVICE)
     assert device_of(sampler.walk(torch.arange(60, device=DEVICE), draws)) == DEVICE
+
+
+@pytest.mark.parametrize("p", [1.0, 0.5])
+def test_batches_of_walks_and_their_loss(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("progcl.graph.walks.prefetch", lambda load, number: map(load, range(number)))
+    data = graph_data()
+    method = DeepWalk(Context(small(method__name="deepwalk"), data, Graph(data))).to(DEVICE)
+    method.loader = WalkLoader(RandomWalker(data.edge_index, 60, p), 40, 10, size=20)
+    optimizer = method.optimizer()
+    for batch in method.batches(1):
+        assert device_of(batch.seeds) == device_of(batch.walks) == device_of(batch.noise) == DEVICE
+        loss = method.loss(batch)
+        assert device_of(loss) == DEVICE
+        loss.backward()
+        optimizer.step()
 
 
 # Loss and miners

@@ -99,7 +99,7 @@ def test_a_fitted_model_has_its_attributes() -> None:
 def test_blocks_are_chosen_by_links_kept_from_training() -> None:
     model = small(epochs=60).fit(DATA)
     assert model.choice_ is not None
-    assert set(model.choice_["auc"]) == {"learned", "features"}
+    assert set(model.choice_["auc"]) == {"learned", "features", "own"}
     widths = {"learned": 16 + 40, "untrained": 40, "own": 8}
     assert model.embedding_.shape == (200, widths[model.choice_["blocks"]])
     assert small(dim=5).fit_transform(DATA).shape == (200, 5)

@@ -44,7 +44,7 @@ def method_of(trainer: Trainer) -> Neighbors:
 
 @pytest.mark.parametrize("walk", [1, 3])
 def test_a_batch_is_its_seeds_and_what_walks_visit_with_the_edges_between_them(walk: int) -> None:
-    method = method_of(make(method__walk_length=walk, method__drop_positives=0.0))
+    method = method_of(make(method__steps=walk, method__drop_positives=0.0))
     seeds = torch.arange(0, 300, 9)
     nodes, pairs = method.pair(seeds, key=5)
     assert torch.equal(nodes, nodes.unique())

@@ -155,19 +155,19 @@ class NeighborsOptions(MethodOptions):
     """Neighbors as positives.
 
     Args:
-        walk_length: of the random walk from every seed node of a batch; the nodes that it visits join the batch
+        steps: random steps that are taken from every seed node of a batch; the nodes on the way join the batch
         drop_positives: share of the positives of a step that count as negatives instead
         holdout: share of the edges that are kept from training, to judge by
     """
 
     name: str = "neighbors"
-    walk_length: int = 1
+    steps: int = 1
     drop_positives: float = 0.4
     holdout: float = 0.0
     supports = frozenset(ABILITIES)
 
     def __post_init__(self) -> None:
-        in_range("walk_length", self.walk_length, 1, hint="1 takes neighbors")
+        in_range("steps", self.steps, 1, hint="1 takes neighbors")
         in_range("drop_positives", self.drop_positives, 0, 0.99, "a share, such as 0.4")
         in_range("holdout", self.holdout, 0, 0.5, "a share, such as 0.1")
 
@@ -238,6 +238,55 @@ class RandomInitOptions(MethodOptions):
     supports = frozenset({"inductive", "hop-table"})
 
 
+@dataclass(frozen=True)
+class DeepWalkOptions(MethodOptions):
+    """DeepWalk; an epoch is one walk from every node.
+
+    Args:
+        walk_length: nodes of a walk
+        window: largest distance along a walk between a node and one that it predicts
+        negatives: weight of the noise, as a number of drawn nodes for each predicted one
+    """
+
+    name: str = "deepwalk"
+    walk_length: int = 40
+    window: int = 10
+    negatives: int = 5
+    supports = frozenset({"batches"})
+
+    def __post_init__(self) -> None:
+        in_range("walk_length", self.walk_length, 2, hint="DeepWalk uses 40, node2vec 80")
+        in_range("window", self.window, 1, hint="DeepWalk and node2vec use 10")
+        in_range("negatives", self.negatives, 1, hint="word2vec uses 5 to 20")
+
+
+@dataclass(frozen=True)
+class DeepWalkFeaturesOptions(DeepWalkOptions):
+    """DeepWalk beside the features, with DeepWalk's options."""
+
+    name: str = "deepwalk-features"
+
+
+@dataclass(frozen=True)
+class Node2VecOptions(DeepWalkOptions):
+    """node2vec.
+
+    Args:
+        p: return parameter: above 1, walks seldom step back to the node before
+        q: in-out parameter: above 1, walks keep to the neighbors of the node before; below 1, they go further
+    """
+
+    name: str = "node2vec"
+    walk_length: int = 80
+    p: float = 1.0
+    q: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("p", "q"):
+            in_range(name, getattr(self, name), 0.01, 100, "node2vec tries 0.25 to 4")
+
+
 METHODS: dict[str, Entry[MethodOptions]] = {
     "grace": Entry(GraceOptions, "progcl.methods.grace:Grace"),
     "gca": Entry(GcaOptions, "progcl.methods.grace:Gca"),
@@ -250,4 +299,7 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),
     "spectral": Entry(SpectralOptions, "progcl.methods.features:Spectral"),
     "random-init": Entry(RandomInitOptions, "progcl.methods.features:RandomInit"),
+    "deepwalk": Entry(DeepWalkOptions, "progcl.methods.walks:DeepWalk"),
+    "deepwalk-features": Entry(DeepWalkFeaturesOptions, "progcl.methods.walks:DeepWalkFeatures"),
+    "node2vec": Entry(Node2VecOptions, "progcl.methods.walks:Node2Vec"),
 }

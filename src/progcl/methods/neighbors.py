@@ -67,7 +67,7 @@ class Neighbors(Method):
         """Seeds and the nodes that walks from them visit, with the positives among them; random by the key."""
         generator = torch.Generator().manual_seed(key)
         walker = self.walker
-        draws = torch.randint(KEY_RANGE, (len(seeds), self.options.walk_length), generator=generator)
+        draws = torch.randint(KEY_RANGE, (len(seeds), self.options.steps), generator=generator)
         paths = walker.paths(seeds, draws.to(seeds.device))
         nodes, position = paths.unique(return_inverse=True)
         walked = torch.stack([position[:, :1].expand_as(position[:, 1:]), position[:, 1:]]).flatten(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 from torch_geometric.data import Data
 
 from progcl.config.output import HopsConfig
-from progcl.graph.hop_features import HopFeatures
+from progcl.graph.hop_features import HopFeatures, project
 
 MAX_PAIRS = 20_000
 MAX_RANK = 256  # of the features that the learned vectors are compared with
@@ -25,35 +25,48 @@ Blocks = Literal["learned", "untrained", "own"]
 
 @dataclass(frozen=True)
 class Choice:
-    """How well two kinds of vectors tell held-out links from random pairs, and what follows.
+    """How well three kinds of vectors tell held-out links from random pairs, and what follows.
+
+    Each is the area under the ROC curve of cosines.
 
     Attributes:
-        learned: area under the ROC curve of the learned vectors' cosines, before any smoothing
-        features: the same of features of several hops, propagated without the held-out links
+        learned: of the learned vectors, before any smoothing
+        features: of features of several hops, propagated without the held-out links
+        own: of a node's own features
     """
 
     learned: float
     features: float
+    own: float
 
     @classmethod
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, config: HopsConfig) -> Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
         seen = data.clone()
         seen.edge_index = remove_edges(data.edge_index, heldout, int(data.num_nodes))
-        rank = min(MAX_RANK, config.rank or MAX_RANK)
-        features = HopFeatures.fit(seen, replace(config, rank=rank)).transform(seen)
-        return cls(link_auc(learned - learned.mean(dim=0), heldout), link_auc(features, heldout))
+        hops = replace(config, rank=min(MAX_RANK, config.rank or MAX_RANK))
+        features = HopFeatures.fit(seen, hops)
+        own = project(data.x, features.directions).to(learned.device)
+        vectors = (learned - learned.mean(dim=0), features.transform(seen), own)
+        return cls(*(link_auc(each, heldout) for each in vectors))
 
     @property
     def blocks(self) -> Blocks:
-        """`learned` and all others; those that need no training; or a node's own features alone."""
-        if max(self.features, self.learned) < LINKS_MATTER:
+        """`learned` and all others; those that need no training; or a node's own features alone.
+
+        Learned vectors see no links when they embed. They are good if, from features alone, they predict links nearly
+        as well as features do that were smoothed over all other links. Where a node's own features do that without
+        training, as in a graph of nearest neighbors, the links say nothing that could be learned.
+        """
+        if max(self.features, self.own) < LINKS_MATTER:
             return "own"
-        return "learned" if 1 - self.learned <= MAX_ERROR_RATIO * (1 - self.features) else "untrained"
+        if self.own >= self.features or 1 - self.learned > MAX_ERROR_RATIO * (1 - self.features):
+            return "untrained"
+        return "learned"
 
     def facts(self) -> dict[str, Any]:
         """In plain numbers, for results and logs."""
-        return {"blocks": self.blocks, "auc": {"learned": round(self.learned, 4), "features": round(self.features, 4)}}
+        return {"blocks": self.blocks, "auc": {name: round(value, 4) for name, value in asdict(self).items()}}
 
 
 def describe_choice(facts: dict[str, Any]) -> str:
@@ -63,8 +76,8 @@ def describe_choice(facts: dict[str, Any]) -> str:
         "untrained": "training did not earn its place, so the embedding is made without it",
         "own": "links do not connect similar nodes, so the embedding is made of a node's own features alone",
     }
-    learned, features = (facts["auc"][name] for name in ("learned", "features"))
-    areas = f"{learned:.3f} by learned vectors, {features:.3f} by features of several hops"
+    learned, features, own = (facts["auc"][name] for name in ("learned", "features", "own"))
+    areas = f"{learned:.3f} by learned vectors, {features:.3f} by features of several hops, {own:.3f} by own features"
     return f"{reasons[facts['blocks']]} (links kept from training are told from random pairs with AUC {areas})"
 
 
