@@ -45,9 +45,7 @@ def main() -> None:
     done = {entry["graph"] for entry in read_ledger(LEDGER)}
     for name in tqdm([name for name in names if name not in done]):
         append_entry(LEDGER, run(name))
-    print(
-        "| graph | AUC learned | hops | own | chosen | learned | untrained | own | hops | lost to the best |"
-    )
+    print("| graph | AUC learned | hops | own | chosen | learned | untrained | own | hops | lost to the best |")
     print("|-|-|-|-|-|-|-|-|-|-|")
     for entry in read_ledger(LEDGER):
         if entry["graph"] in names:

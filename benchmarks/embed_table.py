@@ -1,100 +1,202 @@
-"""`progcl embed` with default options against its baselines on four graphs: the table of docs/graph.md.
+"""`progcl embed` with default options against what needs no training, and with ProGCL's miners: docs/graph.md.
 
-    python benchmarks/embed_table.py [GRAPH ...]    run what is missing in results/embed.jsonl, then print the table
-    python benchmarks/embed_table.py --table        print the table
+    python benchmarks/embed_table.py [GRAPH ...] [--seeds N] [--groups G,H]    run what is missing, then print
+    python benchmarks/embed_table.py --table                                    print from results/embed.jsonl
 
-Scores are of protocol `clean`, 20 splits, on the four fifths of the nodes that settings were not chosen on. GRACE is
-its GCN with the settings published for Cora, 200 epochs, on all graphs; on graphs of more than 8,192 nodes it contrasts
-2,048 anchors per step.
+Scores are of protocol `clean`, 20 splits: on all nodes of graphs that decided nothing, else on the four fifths that no
+setting was chosen on. Rows of one training are made by one process. GRACE is its GCN with the settings published for
+Cora, 200 epochs, on all graphs; on graphs of more than 8,192 nodes it contrasts 2,048 anchors per step.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
 import sys
-from functools import partial
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embed_settings import load_graphs
-from ledger import format_markdown, read_ledger, run_missing
+import numpy as np
+from graphs import load_graph
+from ledger import append_entry, format_markdown, read_ledger
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric.data import Data
+from tqdm import tqdm
 
 from progcl import load_config
 from progcl.config.schema import Config
 from progcl.embed import choose_settings
 from progcl.evaluation.probe import linear_probe
-from progcl.methods.features import hop_features, propagated, raw
-from progcl.training.trainer import Trainer
+from progcl.evaluation.significance import paired_difference
+from progcl.report.mixture import plot_data
+from progcl.training.trainer import Trainer, peak_mb
 
 LEDGER = Path(__file__).parents[1] / "results" / "embed.jsonl"
-SEEDS = (0, 1, 2)
-GRAPHS = ("cora", "photo", "facebook", "digits")
+GRAPHS = {  # which nodes are reported on
+    **dict.fromkeys(("photo", "computers", "cora", "digits", "facebook"), "rest"),
+    **dict.fromkeys(("cs", "physics"), "all"),
+    **dict.fromkeys(("cora without features", "facebook without features"), "rest"),
+}
 MAX_WHOLE_NODES, ANCHORS = 8192, 2048
-WITHOUT_SEED = {
-    "raw features": raw,
-    "Â²·SVD256": propagated,
-    "[F, ÂF, Â²F, Â³F], F = SVD256": hop_features,
-    "[F, ÂF, Â²F, Â⁴F, Â⁸F], F = SVD256": partial(hop_features, hops=(0, 1, 2, 4, 8)),
-}
-TRAINED: dict[str, dict[str, Any]] = {
-    "untrained encoder": {},
-    "GRACE": {"miner.name": "none"},
-    "embed, no mining": {"miner.name": "none"},
+LEARNED: dict[str, Any] = {"blocks": "learned", "features": False, "structure": 0}
+OUTPUTS: dict[str, dict[str, Any]] = {  # rows of one training, by section `output`
+    "learned, not smoothed": {**LEARNED, "smooth": [0]},
+    "learned and smoothed": {**LEARNED, "smooth": [0, 1]},
+    "all blocks": {"blocks": "learned"},
     "embed": {},
-    "embed --with-features": {"encoder.with_features": True},
 }
+METHODS = {  # rows without training, by options of the method
+    "raw features": {"method.name": "raw"},
+    "Â²·SVD256": {"method.name": "propagated"},
+    "features of five hops": {"method.name": "hops"},
+    "spectral vectors": {"method.name": "spectral"},
+}
+DEEPWALK = {"method.name": "deepwalk", "method.walk_length": 80, "encoder.hidden": 128, "train.epochs": 10}
+MINERS = ("progcl-weight", "progcl-mix")
+UNTRAINED = "hops and spectral vectors"
+BASELINES = (*METHODS, UNTRAINED)
+GROUPS = ("no training", "untrained encoder", "deepwalk", "embed", *MINERS, "GRACE")
+WITHOUT_SEED = ("no training", "untrained encoder")
 
 
 def main() -> None:
-    """Run what is missing, and print the table."""
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--one"]:
-        print(json.dumps(run(arguments[1], arguments[2], int(arguments[3]))))
+    """Run what is missing, and print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("graphs", nargs="*")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--groups", default=",".join(group for group in GROUPS if group != "GRACE"))
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--one", nargs=3)
+    options = parser.parse_args()
+    if options.one:
+        for entry in run(options.one[0], options.one[1], int(options.one[2])):
+            print(json.dumps(entry), flush=True)
         return
-    if arguments[:1] != ["--table"]:
-        names = arguments or GRAPHS
-        done = {(entry["graph"], entry["row"], str(entry["seed"])) for entry in read_ledger(LEDGER)}
-        wanted = [(name, row, str(seed)) for seed in SEEDS for name in names for row in TRAINED]
-        wanted = [(name, row, "0") for name in names for row in WITHOUT_SEED] + wanted
-        run_missing(__file__, (cell for cell in wanted if cell not in done), LEDGER)
-    print(format_markdown((*WITHOUT_SEED, *TRAINED), GRAPHS, list_accuracies))
+    if not options.table:
+        run_missing(options.graphs or list(GRAPHS), options.groups.split(","), options.seeds)
+    print_tables(read_ledger(LEDGER))
 
 
-def run(name: str, row: str, seed: int) -> dict[str, Any]:
-    """Run one cell of the table."""
-    data = load_graphs()[name]
-    if row in WITHOUT_SEED:
-        vectors, seconds = WITHOUT_SEED[row](data), 0.0
-    else:
-        vectors, seconds = train(data, row, seed)
-    score = linear_probe(vectors, data, "clean", nodes="rest")
-    facts = {"graph": name, "row": row, "seed": seed, "seconds": round(seconds, 1)}
-    return {**facts, "mean": score.mean, "accuracies": score.accuracies}
+def run_missing(names: list[str], groups: list[str], seeds: int) -> None:
+    """Run each missing group of rows in a process of its own, so that its peak of memory is its own."""
+    done = {(entry["graph"], entry["group"], entry["seed"]) for entry in read_ledger(LEDGER)}
+    wanted = [
+        (name, group, seed)
+        for seed in range(seeds)
+        for group in groups
+        for name in names
+        if seed == 0 or group not in WITHOUT_SEED
+    ]
+    for name, group, seed in tqdm([cell for cell in wanted if cell not in done], unit="run"):
+        command = [sys.executable, __file__, "--one", name, group, str(seed)]
+        lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        for line in lines:
+            append_entry(LEDGER, json.loads(line))
 
 
-def train(data: Data, row: str, seed: int) -> tuple[Tensor, float]:
-    """Embeddings [N, d], and the seconds of training."""
-    training = Trainer(make_config(row, data, seed), data)
-    if row != "untrained encoder":
-        list(training.run(training.config.train.epochs))
-    return training.embed(), training.seconds
+def run(name: str, group: str, seed: int) -> Iterator[dict[str, Any]]:
+    """The entries of one group of rows."""
+    data = load_graph(name)
+    for row, vectors, facts in make_rows(data, group, seed):
+        score = linear_probe(vectors, data, "clean", nodes=GRAPHS[name])
+        yield {
+            **{"graph": name, "group": group, "row": row, "seed": seed, **facts},
+            **{"mean": score.mean, "accuracies": [round(each, 3) for each in score.accuracies]},
+        }
 
 
-def make_config(row: str, data: Data, seed: int) -> Config:
-    """The configuration of a row: that of `progcl embed` with the row's changes; GRACE has its own."""
-    changes = {**TRAINED[row], "train.seed": seed, "probe.protocol": "none"}
-    if row == "GRACE":
-        return load_config(
-            "grace-cora", {**changes, "train.anchors": ANCHORS if int(data.num_nodes) > MAX_WHOLE_NODES else None}
-        )
-    return load_config("embed", choose_settings(data, changes))
+def make_rows(data: Data, group: str, seed: int) -> Iterator[tuple[str, Tensor, dict[str, Any]]]:
+    """Name, embeddings [N, d] and facts of each row of a group."""
+    if group == "no training":
+        for row, changes in METHODS.items():
+            yield row, Trainer(load_config("csbm", {**changes, "probe.protocol": "none"}), data).embed(), {}
+        config = make_config(data, {"output.blocks": "untrained", "method.holdout": 0.0}, seed)
+        yield UNTRAINED, Trainer(config, data).embed(), {}
+        return
+    if group == "untrained encoder":
+        yield group, Trainer(make_config(data, {"output.blocks": "learned"}, seed), data).embed(), {}
+        return
+    config = make_group_config(data, group, seed)
+    trainer = Trainer(config, data)
+    start = time.perf_counter()
+    list(trainer.run(config.train.epochs))
+    facts = {"seconds": round(time.perf_counter() - start, 1), "peak_mb": peak_mb(), **describe_mixture(trainer)}
+    if group in ("deepwalk", "GRACE"):
+        yield group, trainer.embed(), facts
+        return
+    suffix = "" if group == "embed" else f" + {group}"
+    for row, output in OUTPUTS.items():
+        trainer.config = replace(config, output=replace(config.output, **output))
+        vectors = trainer.embed()
+        choice = trainer.output.facts().get("choice")
+        yield row + suffix, vectors, {**facts, **({"choice": choice} if choice else {})}
 
 
-def list_accuracies(row: str, name: str) -> list[float]:
-    """Mean accuracy over the splits, of each seed."""
-    return [entry["mean"] for entry in read_ledger(LEDGER) if (entry["graph"], entry["row"]) == (name, row)]
+def make_config(data: Data, changes: dict[str, Any], seed: int) -> Config:
+    """The configuration of `progcl embed` with some changes."""
+    return load_config("embed", {**choose_settings(data, changes), "train.seed": seed, "probe.protocol": "none"})
+
+
+def make_group_config(data: Data, group: str, seed: int) -> Config:
+    """The configuration of one training."""
+    if group == "deepwalk":
+        return load_config("csbm", {**DEEPWALK, "train.seed": seed, "probe.protocol": "none"})
+    if group == "GRACE":
+        anchors = ANCHORS if int(data.num_nodes) > MAX_WHOLE_NODES else None
+        options = {"miner.name": "none", "train.seed": seed, "probe.protocol": "none", "train.anchors": anchors}
+        return load_config("grace-cora", options)
+    return make_config(data, {} if group == "embed" else {"miner.name": group}, seed)
+
+
+def describe_mixture(trainer: Trainer) -> dict[str, Any]:
+    """How well the fitted p(true | s) tells true from false negatives by label: AUC and calibration error."""
+    plot = plot_data(trainer.method, trainer.train_data)
+    if plot is None or plot.probability is None:
+        return {}
+    true, false = (values / values.size for values in plot.density.values())  # shares of all pairs
+    centers = (np.arange(true.size) + 0.5) / true.size
+    p = np.interp(centers, plot.grid, plot.probability)
+    kinds = np.repeat([1, 0], true.size)
+    auc = roc_auc_score(kinds, np.tile(p, 2), sample_weight=np.concatenate([true, false]))
+    error = float(np.abs(true - p * (true + false)).sum())
+    return {
+        "mixture": {"auc": round(float(auc), 4), "calibration error": round(error, 4), "true": round(true.sum(), 4)}
+    }
+
+
+def print_tables(entries: list[dict[str, Any]]) -> None:
+    """All rows; `embed` against the best row without training; each miner against none."""
+    by_cell: dict[tuple[str, str], list[list[float]]] = {}
+    for entry in entries:
+        by_cell.setdefault((entry["row"], entry["graph"]), []).append(entry["accuracies"])
+    names = [name for name in GRAPHS if any(cell[1] == name for cell in by_cell)]
+    rows = list(dict.fromkeys([*BASELINES, "deepwalk", "untrained encoder", "GRACE", *(cell[0] for cell in by_cell)]))
+    print(
+        format_markdown(rows, names, lambda row, name: [float(np.mean(each)) for each in by_cell.get((row, name), [])])
+    )
+    print("\nembed - best row without training, and ProGCL - none, with 95 % intervals over seeds and splits\n")
+    print("| | best without training | embed | " + " | ".join(MINERS) + " (learned and smoothed) |")
+    print("|-" * (3 + len(MINERS)) + "|")
+    for name in names:
+        print(f"| {name} | " + " | ".join(compare(by_cell, name)) + " |")
+
+
+def compare(cells: dict[tuple[str, str], list[list[float]]], name: str) -> Iterator[str]:
+    """The best row without training, the gain of `embed` over it, and of each miner over none."""
+    best = max(
+        (row for row in BASELINES if (row, name) in cells), key=lambda row: np.mean(cells[row, name]), default=""
+    )
+    yield best
+    pairs = [("embed", best), *((f"learned and smoothed + {miner}", "learned and smoothed") for miner in MINERS)]
+    for row, other in pairs:
+        one, two = cells.get((row, name), []), cells.get((other, name), [])
+        number = min(len(one), len(two)) if min(len(one), len(two)) > 1 else max(len(one), len(two))
+        yield str(paired_difference(one[:number], two[:number])) if one and two else ""
 
 
 if __name__ == "__main__":
