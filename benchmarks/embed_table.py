@@ -132,7 +132,9 @@ def make_rows(data: Data, group: str, seed: int) -> Iterator[tuple[str, Tensor, 
     suffix = "" if group == "embed" else f" + {group}"
     for row, output in OUTPUTS.items():
         trainer.config = replace(config, output=replace(config.output, **output))
+        start = time.perf_counter()
         vectors = trainer.embed()
+        facts["embed_seconds"] = round(time.perf_counter() - start, 1)
         choice = trainer.output.facts().get("choice")
         yield row + suffix, vectors, {**facts, **({"choice": choice} if choice else {})}
 
@@ -164,9 +166,8 @@ def describe_mixture(trainer: Trainer) -> dict[str, Any]:
     kinds = np.repeat([1, 0], true.size)
     auc = roc_auc_score(kinds, np.tile(p, 2), sample_weight=np.concatenate([true, false]))
     error = float(np.abs(true - p * (true + false)).sum())
-    return {
-        "mixture": {"auc": round(float(auc), 4), "calibration error": round(error, 4), "true": round(true.sum(), 4)}
-    }
+    values = {"auc": float(auc), "calibration error": error, "true": float(true.sum())}
+    return {"mixture": {name: round(value, 4) for name, value in values.items()}}
 
 
 def print_tables(entries: list[dict[str, Any]]) -> None:
@@ -176,9 +177,7 @@ def print_tables(entries: list[dict[str, Any]]) -> None:
         by_cell.setdefault((entry["row"], entry["graph"]), []).append(entry["accuracies"])
     names = [name for name in GRAPHS if any(cell[1] == name for cell in by_cell)]
     rows = list(dict.fromkeys([*BASELINES, "deepwalk", "untrained encoder", "GRACE", *(cell[0] for cell in by_cell)]))
-    print(
-        format_markdown(rows, names, lambda row, name: [float(np.mean(each)) for each in by_cell.get((row, name), [])])
-    )
+    print(format_markdown(rows, names, lambda row, name: [float(np.mean(x)) for x in by_cell.get((row, name), [])]))
     print("\nembed - best row without training, and ProGCL - none, with 95 % intervals over seeds and splits\n")
     print("| | best without training | embed | " + " | ".join(MINERS) + " (learned and smoothed) |")
     print("|-" * (3 + len(MINERS)) + "|")
@@ -188,9 +187,8 @@ def print_tables(entries: list[dict[str, Any]]) -> None:
 
 def compare(cells: dict[tuple[str, str], list[list[float]]], name: str) -> Iterator[str]:
     """The best row without training, the gain of `embed` over it, and of each miner over none."""
-    best = max(
-        (row for row in BASELINES if (row, name) in cells), key=lambda row: np.mean(cells[row, name]), default=""
-    )
+    rows = [row for row in BASELINES if (row, name) in cells]
+    best = max(rows, key=lambda row: float(np.mean(cells[row, name])), default="")
     yield best
     pairs = [("embed", best), *((f"learned and smoothed + {miner}", "learned and smoothed") for miner in MINERS)]
     for row, other in pairs:
