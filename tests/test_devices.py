@@ -278,6 +278,13 @@ def two_batches(loss: InfoNCE, h1: Tensor, h2: Tensor) -> Tensor:
     return out
 
 
+def edges_as_positives(loss: InfoNCE, h1: Tensor, h2: Tensor) -> Tensor:
+    ring = torch.arange(40, device=DEVICE)
+    pairs = torch.stack([ring, (ring + 2) % 40])
+    out: Tensor = loss(h1, positives=pairs) + loss(h2, nodes=ring, positives=pairs)
+    return out
+
+
 def assert_losses(loss: InfoNCE, step: Step) -> None:
     """Steps before, at and after epoch E = 2, which stay on the device and have gradients."""
     loss.to(DEVICE)
@@ -297,7 +304,7 @@ def _clustered(seed: int) -> Tensor:
     return torch.eye(6)[torch.arange(40) % 2] + 0.2 * torch.randn(40, 6, generator=seeded(seed))
 
 
-@pytest.mark.parametrize("step", [all_nodes, some_anchors, two_batches])
+@pytest.mark.parametrize("step", [all_nodes, some_anchors, two_batches, edges_as_positives])
 @pytest.mark.parametrize("fast", [True, False], ids=["closed form", "generic"])
 @pytest.mark.parametrize("name", MINERS)
 def test_losses_with_every_miner(name: str, fast: bool, step: Step) -> None:

@@ -129,3 +129,14 @@ def test_a_walk_goes_to_the_neighbor_with_the_drawn_index() -> None:
 def test_a_walk_without_any_edge_stays() -> None:
     sampler = NeighborSampler(torch.empty(2, 0, dtype=torch.long), 3, fanouts=[])
     assert sampler.walk(torch.arange(3), torch.ones(3, 2, dtype=torch.long)).tolist() == [0, 1, 2]
+
+
+def test_induced_edges_are_pygs_subgraph() -> None:
+    from torch_geometric.utils import subgraph
+
+    sampler = NeighborSampler(DATA.edge_index, 500, fanouts=[])
+    for nodes in (torch.arange(500), torch.tensor([3, 9, 40, 41, 42, 300, 499]), torch.tensor([7])):
+        source, target = subgraph(nodes, DATA.edge_index, relabel_nodes=True, num_nodes=500)[0]
+        found = {(int(a), int(b)) for a, b in sampler.induced_edges(nodes).T}
+        assert found == set(zip(target.tolist(), source.tolist(), strict=True))
+        assert len(found) == sampler.induced_edges(nodes).size(1)

@@ -9,9 +9,11 @@ from torch_geometric.nn import GCNConv
 from progcl import InputError
 from progcl.data.synthetic import csbm
 from progcl.graph.sampled import SampledGraph
+from progcl.graph.sparse import SparseMatrix, choose_format, drop_entries, drop_features
 from progcl.graph.views import Graph, View
-from progcl.nn.encoders import ENCODERS, GCN, MLP, NORMS, Sage, SkipMLP
+from progcl.nn.encoders import ENCODERS, GCN, MLP, NORMS, Dropout, Sage, SkipMLP
 from progcl.nn.heads import Projector
+from progcl.nn.momentum import MomentumCopy
 
 
 def directed() -> Data:
@@ -148,3 +150,52 @@ def test_without_a_norm_the_state_is_that_of_the_linear_layers() -> None:
     assert list(plain.state_dict()) == ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
     with pytest.raises(InputError, match="unknown norm `batchnorm`\n\nhint: did you mean `batch`"):
         GCN(7, 4, 2, "relu", torch.Generator(), "batchnorm")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("name", ["gcn", "mlp", "sage"])
+def test_dropout_scales_what_it_keeps_and_is_off_in_evaluation(name: str, kind: str) -> None:
+    """The mean over many masks is the input, as the first layer without activation shows."""
+    data = csbm(nodes=40, features=30)
+    if kind == "sparse":
+        data.x = data.x * (torch.rand(data.x.shape, generator=torch.Generator().manual_seed(2)) < 0.08)
+    dropout = Dropout(0.4, torch.Generator().manual_seed(1))
+    plain, dropped = (
+        ENCODERS[name](30, 4, 1, "relu", torch.Generator().manual_seed(0), "none", d) for d in (None, dropout)
+    )
+    for encoder in (plain, dropped):
+        encoder.activation = nn.Identity()
+    view = full_view(data)
+    with torch.no_grad():
+        outputs = torch.stack([dropped(view) for _ in range(3000)])
+        spread = outputs.std(dim=0).clamp_min(1e-3)
+        assert ((outputs.mean(dim=0) - plain(view)).abs() / (spread / 3000**0.5)).max() < 5
+        assert not torch.equal(outputs[0], outputs[1])
+        assert torch.equal(dropped.eval()(view), plain(view))
+
+
+def test_dropout_of_an_entry_depends_on_node_and_column_alone() -> None:
+    x, nodes = torch.ones(1000, 50), torch.arange(1000)
+    whole = drop_entries(x, nodes, 0.25, key=7)
+    some = nodes[::3].flip(0)
+    assert torch.equal(drop_entries(x[some], some, 0.25, key=7), whole[some])
+    assert (whole == 0).float().mean().item() == pytest.approx(0.25, abs=0.01)
+    assert whole[whole > 0].unique().tolist() == pytest.approx([1 / 0.75])
+    correlations = torch.corrcoef(torch.cat([whole.T, drop_entries(x, nodes, 0.25, key=8).T]))
+    assert correlations.fill_diagonal_(0).abs().max() < 0.2  # of 100 columns and two keys
+
+
+def test_sparse_features_are_dropped_alike_in_both_of_their_forms() -> None:
+    x = torch.zeros(30, 20).index_put_((torch.arange(30), torch.arange(30) % 20), torch.tensor(2.0))
+    matrix = drop_features(choose_format(x), 0.5, key=3)
+    assert isinstance(matrix, SparseMatrix)
+    assert torch.equal(matrix.csr.to_dense(), matrix.transpose.to_dense().T)
+    torch.testing.assert_close(matrix.csr.to_dense(), drop_features(x, 0.5, key=3))
+
+
+def test_a_momentum_copy_has_no_dropout() -> None:
+    encoder = GCN(7, 4, 2, "relu", torch.Generator().manual_seed(0), "none", Dropout(0.5, torch.Generator()))
+    view = full_view(csbm(nodes=60, features=7))
+    copied = MomentumCopy(nn.Sequential(encoder))
+    assert torch.equal(copied(view), encoder.eval()(view))
+    assert encoder.dropout is not None

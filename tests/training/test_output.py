@@ -12,7 +12,7 @@ from progcl.config.output import OutputConfig
 from progcl.data.synthetic import csbm
 from progcl.graph.hop_features import HopFeatures
 from progcl.graph.views import Graph, View
-from progcl.training.output import describe_facts
+from progcl.training.output import STRUCTURE_SCALE, describe_facts
 from progcl.training.trainer import Trainer
 
 DATA = csbm(nodes=120, classes=3, features=12, signal=2)
@@ -74,7 +74,30 @@ def test_the_report_of_what_a_reduction_costs() -> None:
     assert sentence.startswith("6 numbers per node reduced to 3: ")
 
 
-@pytest.mark.parametrize(("options", "message"), [({"smooth": [1, 0]}, "must rise"), ({"dim": 0}, "`dim`")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"smooth": [1, 0]}, "must rise"), ({"dim": 0}, "`dim`"), ({"blocks": "auto"}, "beside the learned")],
+)
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         OutputConfig(**options)
+
+
+def test_spectral_vectors_belong_to_one_graph() -> None:
+    trainer = Trainer(load_config("csbm", {**SMALL, "output.structure": 9}), DATA)
+    vectors = trainer.embed()
+    assert vectors.shape == (120, 6 + 9)
+    torch.testing.assert_close(vectors[:, 6:].norm(dim=1), torch.full((120,), STRUCTURE_SCALE))
+    with pytest.raises(InputError, match="another graph"):
+        trainer.output.apply(torch.ones(50, 6), DATA.subgraph(torch.arange(50)))
+    with pytest.raises(InputError, match="unseen nodes"):
+        load_config("csbm", {**SMALL, "output.structure": 9, "data.inductive": True})
+
+
+@pytest.mark.parametrize(("blocks", "width"), [("learned", 6 + 6 + 10), ("untrained", 10), ("own", 10)])
+def test_blocks_can_be_named(blocks: str, width: int) -> None:
+    """The twelve features are reduced to ten components, as the hops are."""
+    vectors = embed(blocks=blocks, smooth=[0, 1], features=True)
+    assert vectors.shape == (120, width)
+    if blocks == "own":
+        assert not torch.equal(vectors, embed(blocks="untrained", features=True))

@@ -1,0 +1,88 @@
+"""Blocks chosen without labels: areas under the ROC curve, and what follows from them."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+from torch.nn.functional import normalize
+
+from progcl import fit, load_config
+from progcl.config.output import HopsConfig
+from progcl.data.prepare import prepare
+from progcl.data.synthetic import csbm
+from progcl.embed import choose_settings
+from progcl.graph.hop_features import HopFeatures
+from progcl.run import Result
+from progcl.training import choice as choice_module
+from progcl.training.choice import Choice, describe_choice, link_auc, remove_edges
+
+
+@pytest.mark.parametrize(
+    ("learned", "features", "own", "blocks"),
+    [
+        (0.93, 0.95, 0.80, "learned"),  # Cora
+        (0.926, 0.95, 0.80, "learned"),
+        (0.924, 0.95, 0.80, "untrained"),  # errs more than one and a half times as often
+        (0.61, 0.80, 0.58, "untrained"),  # weak features
+        (0.99, 0.99, 0.993, "untrained"),  # nearest neighbors: the features say it all
+        (0.60, 0.51, 0.50, "own"),  # heterophilous
+    ],
+)
+def test_the_rule(learned: float, features: float, own: float, blocks: str) -> None:
+    choice = Choice(learned, features, own)
+    assert choice.blocks == blocks
+    sentence = describe_choice(choice.facts())
+    assert ("did not earn" in sentence) == (blocks == "untrained")
+    assert f"{learned:.3f} by learned vectors" in sentence
+
+
+def test_links_are_told_from_random_pairs_by_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice_module, "MAX_PAIRS", 10**6)
+    data = csbm(nodes=200, classes=2, homophily=0.95, features=4, signal=4)
+    unit = normalize(data.x, dim=1).double().numpy()
+    links = {(int(a), int(b)) for a, b in data.edge_index.T.tolist()}
+    pairs = [(a, b) for a in range(200) for b in range(200)]
+    exact = roc_auc_score(
+        [True] * len(links) + [False] * len(pairs), [float(np.dot(unit[a], unit[b])) for a, b in [*links, *pairs]]
+    )
+    assert link_auc(data.x, data.edge_index) == pytest.approx(exact, abs=0.02)
+    assert link_auc(data.x, data.edge_index) == link_auc(data.x, data.edge_index)
+
+
+def test_features_are_judged_without_the_held_out_edges() -> None:
+    data = csbm(nodes=300, classes=3, homophily=0.9)
+    heldout = data.edge_index[:, data.edge_index[0] < data.edge_index[1]][:, ::7]
+    choice = Choice.judge(data.x, data, heldout, HopsConfig())
+    seen = data.clone()
+    kept = {(a, b) for a, b in data.edge_index.T.tolist()} - {(a, b) for a, b in heldout.T.tolist()}
+    kept -= {(b, a) for a, b in heldout.T.tolist()}
+    seen.edge_index = torch.tensor(sorted(kept)).T
+    assert torch.equal(remove_edges(data.edge_index, heldout, 300), seen.edge_index)
+    assert choice.features == link_auc(HopFeatures.fit(seen, HopsConfig(rank=256)).transform(seen), heldout)
+    assert choice.learned == link_auc(data.x - data.x.mean(dim=0), heldout)
+    assert choice.own == pytest.approx(link_auc(normalize(data.x, dim=1), heldout))
+
+
+def run(homophily: float, signal: float, **changes: float) -> Result:
+    data = prepare(csbm(nodes=900, classes=3, features=32, signal=signal, homophily=homophily, degree=12))
+    overrides = {"encoder.hidden": 64, "encoder.projection": 32, "probe.protocol": "none", "train.epochs": 60}
+    return fit(load_config("embed", choose_settings(data, {**overrides, **changes})), data=data)
+
+
+def test_strong_features_are_learned_from_and_links_between_unlike_nodes_are_not_used() -> None:
+    learned, own = run(homophily=0.8, signal=3), run(homophily=0.05, signal=2)
+    assert learned.facts["choice"]["blocks"] == "learned"
+    assert learned.facts["blocks"] == ["learned", "smoothed once", "features of several hops", "spectral vectors"]
+    assert learned.embeddings.shape == (900, 2 * 64 + 5 * 32 + 128)
+    assert own.facts["choice"]["blocks"] == "own"
+    assert own.facts["blocks"] == ["own features"]
+    assert own.embeddings.shape == (900, 32)
+
+
+def test_features_made_of_the_edges_are_not_judged_by_edges() -> None:
+    data = csbm(nodes=400)
+    bare = prepare(data.__class__(edge_index=data.edge_index, num_nodes=400))
+    overrides = {"encoder.hidden": 8, "probe.protocol": "none", "train.epochs": 2}
+    result = fit(load_config("embed", choose_settings(bare, overrides)), data=bare)
+    assert "choice" not in result.facts
+    assert result.facts["blocks"] == ["learned", "smoothed once", "features of several hops"]
