@@ -176,9 +176,8 @@ def test_data_sets_keep_their_edges_and_features(load: Callable[[Path], tuple[Da
 
 
 OPTIONS: dict[str, Any] = {
-    **{"train.epochs": 4, "train.lr": 1e-3, "train.seed": 0, "miner.start_epoch": 2, "probe.protocol": "none"},
+    **{"train.epochs": 4, "train.lr": 1e-3, "train.seed": 0, "output.structure": 0, "probe.protocol": "none"},
     **{"batch.size": None, "batch.steps": None, "encoder.hidden": 8, "encoder.projection": 8},
-    **{"method.walk": 0, "method.drop_features": [0.2, 0.2]},
 }
 
 

@@ -17,7 +17,7 @@ from progcl.graph.hop_features import HopFeatures, project
 MAX_PAIRS = 20_000
 MAX_RANK = 256  # of the features that the learned vectors are compared with
 SEED = 0  # of the pairs without a link
-MAX_ERROR_RATIO = 1.5  # of the learned vectors, which see no links, to features that were smoothed over the other links
+MAX_ERROR_RATIO = 1.5  # of vectors that see no links to features that were smoothed over all other links
 LINKS_MATTER = 0.52  # below this, linked nodes are no more alike than others
 
 Blocks = Literal["learned", "untrained", "own"]
@@ -55,14 +55,13 @@ class Choice:
         """`learned` and all others; those that need no training; or a node's own features alone.
 
         Learned vectors see no links when they embed. They are good if, from features alone, they predict links nearly
-        as well as features do that were smoothed over all other links. Where a node's own features do that without
-        training, as in a graph of nearest neighbors, the links say nothing that could be learned.
+        as well as features do that were smoothed over all other links; and better than the features that they were
+        learned from, which they cannot in a graph of nearest neighbors, where links follow from the features.
         """
         if max(self.features, self.own) < LINKS_MATTER:
             return "own"
-        if self.own >= self.features or 1 - self.learned > MAX_ERROR_RATIO * (1 - self.features):
-            return "untrained"
-        return "learned"
+        is_good = 1 - self.learned <= MAX_ERROR_RATIO * (1 - self.features)
+        return "learned" if is_good and self.learned > self.own else "untrained"
 
     def facts(self) -> dict[str, Any]:
         """In plain numbers, for results and logs."""
