@@ -31,6 +31,14 @@ def test_settings_follow_the_size() -> None:
     assert "400 steps of 512 nodes and their neighbors" in describe_plan(middle, USER_GRAPH)
 
 
+@pytest.mark.parametrize(("nodes", "width"), [(10, 512), (300_000, 512), (500_000, 256), (1_000_000, 128), (10**8, 64)])
+def test_blocks_get_narrower_on_large_graphs(nodes: int, width: int) -> None:
+    data = Data(x=torch.ones(2, 300), num_nodes=nodes)
+    config = load_config("embed", choose_settings(data, {}))
+    assert (config.encoder.hidden, config.encoder.projection, config.hops.dim) == (width, width // 2, width)
+    assert load_config("embed", choose_settings(data, {"encoder.hidden": 100})).encoder.hidden == 100
+
+
 @pytest.mark.parametrize(
     ("changes", "holdout", "choose", "dropout"),
     [

@@ -33,6 +33,8 @@ from progcl.training.trainer import Trainer
 
 STEPS = 400  # of training
 BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
+MAX_WIDTH, MIN_WIDTH = 512, 64  # of a block of the embedding
+MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the spectral vectors, which bounds their width
 MAX_STEPS_PER_EPOCH = 10  # an epoch is how often the loss is logged, and where a run can be stopped
 START_SHARE = 0.25  # share of the epochs before the mixture is fitted
 CHECKPOINT_EVERY, CHECKPOINT_EVERY_BATCHED = 10, 4  # epochs
@@ -154,12 +156,23 @@ def settings_by_size(nodes: int, steps: int = STEPS, batch_size: int = BATCH_SIZ
     """Settings that depend on the number of nodes: the full graph in a step, or batches."""
     whole = nodes <= batch_size
     per_epoch = 1 if whole else min(MAX_STEPS_PER_EPOCH, -(-nodes // batch_size))
+    width = choose_width(nodes)
+    narrow = {"encoder.hidden": width, "encoder.projection": width // 2, "hops.dim": width} if width < MAX_WIDTH else {}
     return {
+        **narrow,
         "batch.size": None if whole else batch_size,
         "batch.steps": None if whole else per_epoch,
         "train.epochs": max(4, -(-steps // per_epoch)),
         "train.checkpoint_every": CHECKPOINT_EVERY if whole else CHECKPOINT_EVERY_BATCHED,
     }
+
+
+def choose_width(nodes: int) -> int:
+    """Width of each block: 512, or less where the embeddings would take more than two gigabytes."""
+    width = MAX_WIDTH
+    while width > MIN_WIDTH and 4 * nodes * (3 * width + 128) > MAX_OUTPUT_BYTES:
+        width //= 2
+    return width
 
 
 def start_epoch(epochs: int) -> int:
