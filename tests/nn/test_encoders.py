@@ -11,7 +11,7 @@ from progcl.data.synthetic import csbm
 from progcl.graph.sampled import SampledGraph
 from progcl.graph.sparse import SparseMatrix, choose_format, drop_entries, drop_features
 from progcl.graph.views import Graph, View
-from progcl.nn.encoders import ENCODERS, GCN, MLP, NORMS, Dropout, Sage, SkipMLP
+from progcl.nn.encoders import ENCODERS, GCN, MLP, NORMS, Dropout, Sage, SkipMLP, SvdMLP
 from progcl.nn.heads import Projector
 from progcl.nn.momentum import MomentumCopy
 
@@ -87,6 +87,14 @@ def test_weights_begin_within_glorots_bounds(make: type[MLP]) -> None:
         assert not layer.bias.any()
 
 
+def test_the_svd_encoder_begins_within_torchs_bounds() -> None:
+    for layer in SvdMLP(50, 40, 2, "relu", torch.Generator().manual_seed(0)).layers:
+        assert isinstance(layer, torch.nn.Linear)
+        assert layer.out_features == 40
+        for parameter in (layer.weight, layer.bias):
+            assert 0.8 < parameter.abs().max() * layer.in_features**0.5 <= 1
+
+
 def test_a_skip_connection_adds_the_rotated_rows_to_the_output_of_the_layers() -> None:
     wide = SkipMLP(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(0))
     plain = MLP(4, 7, layers=2, activation="elu", generator=torch.Generator().manual_seed(1))
@@ -104,9 +112,10 @@ def test_a_skip_connection_adds_the_rotated_rows_to_the_output_of_the_layers() -
 @pytest.mark.parametrize(
     ("norm", "make"), [("batch", lambda width: nn.BatchNorm1d(width, momentum=0.01)), ("layer", nn.LayerNorm)]
 )
-def test_norms_act_between_linear_map_and_activation(norm: str, make: Callable[[int], nn.Module]) -> None:
+@pytest.mark.parametrize("last", [False, True])
+def test_norms_act_before_or_after_the_activation(norm: str, make: Callable[[int], nn.Module], last: bool) -> None:
     data = csbm(nodes=60, features=7)
-    encoder = GCN(7, 4, 2, "prelu", torch.Generator().manual_seed(0), norm)
+    encoder = GCN(7, 4, 2, "prelu", torch.Generator().manual_seed(0), norm, norm_last=last)
     adjacency = full_view(data).symmetric.csr.to_dense()
     norms = [make(8), make(4)]
 
@@ -114,7 +123,8 @@ def test_norms_act_between_linear_map_and_activation(norm: str, make: Callable[[
         x: torch.Tensor = data.x
         for layer, norm in zip(encoder.layers, norms, strict=True):
             assert isinstance(layer, nn.Linear)
-            x = encoder.activation(norm(adjacency @ x @ layer.weight.T + layer.bias))
+            x = adjacency @ x @ layer.weight.T + layer.bias
+            x = norm(encoder.activation(x)) if last else encoder.activation(norm(x))
         return x
 
     for _ in range(3):  # running statistics are updated

@@ -68,6 +68,7 @@ class EncoderConfig:
         projection: width of the projector's hidden layer
         activation: after every layer; rrelu is the fixed leaky ReLU that the published settings use
         norm: normalization between linear map and activation
+        norm_last: normalize after the activation instead
         dropout: share of every layer's input that is dropped in training
         hops: hops, svd: powers of the normalized adjacency, 0 for a node's own features
         rank: hops, svd: singular vectors of the features to keep
@@ -79,6 +80,7 @@ class EncoderConfig:
     projection: int = 128
     activation: Literal["relu", "prelu", "rrelu", "elu"] = "relu"
     norm: Literal["none", "batch", "layer"] = "none"
+    norm_last: bool = False
     dropout: float = 0.0
     hops: list[int] = field(default_factory=lambda: [0, 1, 2, 3])
     rank: int = 256

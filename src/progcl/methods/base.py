@@ -55,7 +55,7 @@ class Context:
         shape = self.config.encoder
         sizes = (self.graph.num_features, shape.hidden, shape.layers, shape.activation)
         dropout = Dropout(shape.dropout, self.generator("dropout")) if shape.dropout else None
-        return ENCODERS[shape.name](*sizes, self.generator("init"), shape.norm, dropout)
+        return ENCODERS[shape.name](*sizes, self.generator("init"), shape.norm, dropout, shape.norm_last)
 
     def projector(self) -> Projector:
         """A new projector as configured."""

@@ -15,7 +15,7 @@ from progcl.graph.sampled import SampledBatch
 from progcl.graph.sampler import NeighborSampler
 from progcl.losses import InfoNCE
 from progcl.methods.base import Context, Method
-from progcl.nn.heads import Projector
+from progcl.nn.heads import Projector, uniform_linear
 from progcl.seeding import HASH_RANGE, derive_seed, hash_pairs
 
 KEY_RANGE = 2**62
@@ -40,7 +40,8 @@ class Neighbors(Method):
         shape = context.config.encoder
         self.encoder = context.encoder()
         outputs = max(1, shape.projection // 2)
-        self.projector = Projector(shape.hidden, shape.projection, context.generator("init"), outputs)
+        init = context.generator("init")
+        self.projector = Projector(shape.hidden, shape.projection, init, outputs, uniform_linear)
         self.criterion = context.criterion(InfoNCE)
         self.walker = context.graph.walker if not self.options.holdout else self._walker_without_heldout()
 

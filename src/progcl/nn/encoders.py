@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from progcl.graph.views import LayerInput
-from progcl.nn.heads import glorot_linear
+from progcl.nn.heads import glorot_linear, uniform_linear
 from progcl.registry import pick
 
 
@@ -52,6 +52,7 @@ class MLP(nn.Module):
         generator: draws the initial weights
         norm: a name of `NORMS`: what normalizes the output of every linear map
         dropout: drops entries of every layer's input in training
+        norm_last: normalize after the activation instead of before it
 
     Raises `InputError` for an unknown activation or norm.
     """
@@ -68,11 +69,14 @@ class MLP(nn.Module):
         generator: torch.Generator,
         norm: str = "none",
         dropout: Dropout | None = None,
+        norm_last: bool = False,
     ) -> None:
         super().__init__()
         self.dropout = dropout
+        self.norm_last = norm_last
         widths = [features, *[self.width_factor * hidden] * (layers - 1), hidden]
-        self.layers = nn.ModuleList(glorot_linear(self.input_factor * a, b, generator) for a, b in pairwise(widths))
+        sizes = [(self.input_factor * inputs, outputs) for inputs, outputs in pairwise(widths)]
+        self.layers = nn.ModuleList(self.make_linear(*size, generator) for size in sizes)
         self.norms = nn.ModuleList(pick(NORMS, norm, "norm")(width) for width in widths[1:])
         self.activation = pick(ACTIVATIONS, activation, "activation")()
 
@@ -89,12 +93,19 @@ class MLP(nn.Module):
         """Output of one layer, [targets, width]."""
         layer = self.layers[number]
         assert isinstance(layer, nn.Linear)
-        out: Tensor = self.activation(self.norms[number](self.linear(inputs, layer.weight.T) + layer.bias))
+        out: Tensor = self.linear(inputs, layer.weight.T) + layer.bias
+        steps = (self.activation, self.norms[number]) if self.norm_last else (self.norms[number], self.activation)
+        for step in steps:
+            out = step(out)
         return out
 
     def linear(self, inputs: LayerInput, weight: Tensor) -> Tensor:
         """X W: no message passing."""
         return inputs.transform(weight)
+
+    def make_linear(self, inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+        """A new layer with its initial weights."""
+        return glorot_linear(inputs, outputs, generator)
 
 
 class SkipMLP(MLP):
@@ -109,8 +120,9 @@ class SkipMLP(MLP):
         generator: torch.Generator,
         norm: str = "none",
         dropout: Dropout | None = None,
+        norm_last: bool = False,
     ) -> None:
-        super().__init__(features, hidden, layers, activation, generator, norm, dropout)
+        super().__init__(features, hidden, layers, activation, generator, norm, dropout, norm_last)
         last = self.layers[-1]
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
@@ -123,9 +135,16 @@ class SkipMLP(MLP):
 
 
 class SvdMLP(MLP):
-    """MLP on features that an SVD has reduced, or on other rows of a hop table; all layers have one width."""
+    """MLP on features that an SVD has reduced, or on other rows of a hop table; all layers have one width.
+
+    It has torch's initialization: Glorot's larger weights learn worse from neighbors (docs/recipes.md).
+    """
 
     width_factor = 1
+
+    def make_linear(self, inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+        """A new layer with torch's initial weights."""
+        return uniform_linear(inputs, outputs, generator)
 
 
 class GCN(MLP):

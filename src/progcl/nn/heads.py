@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
+
+MakeLinear: TypeAlias = Callable[[int, int, torch.Generator], nn.Linear]  # of inputs, outputs, and what draws
 
 
 class Projector(nn.Module):
     """The projector g of Eq. 1: Linear, ELU, Linear; its output is as wide as its input, or `outputs` wide."""
 
-    def __init__(self, hidden: int, projection: int, generator: torch.Generator, outputs: int | None = None) -> None:
+    def __init__(
+        self,
+        hidden: int,
+        projection: int,
+        generator: torch.Generator,
+        outputs: int | None = None,
+        linear: MakeLinear | None = None,
+    ) -> None:
         super().__init__()
-        self.first = glorot_linear(hidden, projection, generator)
-        self.second = glorot_linear(projection, outputs or hidden, generator)
+        linear = linear or glorot_linear
+        self.first = linear(hidden, projection, generator)
+        self.second = linear(projection, outputs or hidden, generator)
 
     def forward(self, h: Tensor) -> Tensor:
         """Projected embeddings [N, outputs]."""
@@ -34,6 +47,14 @@ class Head(nn.Module):
         """Projected embeddings [N, hidden]."""
         out: Tensor = self.layers(h)
         return out
+
+
+def uniform_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with torch's own initialization, weights and bias uniform within ±1/√inputs."""
+    layer = nn.Linear(inputs, outputs)
+    for parameter in (layer.weight, layer.bias):
+        nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
+    return layer
 
 
 def glorot_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
