@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 from progcl import InputError, load_config
 from progcl.config import to_dict
+from progcl.config.methods import METHODS
 from progcl.embed import BYTES_PER_SECOND, STEPS, TimeBudget, choose_settings, describe_plan, embed, parse_duration
 from progcl.training.choice import describe_choice
 from support.graphs import USER_GRAPH
@@ -39,24 +40,43 @@ def test_blocks_get_narrower_on_large_graphs(nodes: int, width: int) -> None:
     assert load_config("embed", choose_settings(data, {"encoder.hidden": 100})).encoder.hidden == 100
 
 
-@pytest.mark.parametrize(
-    ("changes", "holdout", "choose", "dropout"),
-    [
-        ({}, 0.1, True, 0.2),
-        ({"encoder.name": "mlp", "batch.size": None}, 0.1, True, 0.2),
-        ({"encoder.hops": [0, 1]}, 0.0, False, 0.2),
-        ({"encoder.name": "sage"}, 0.0, False, 0.0),
-        ({"method.name": "bgrl", "encoder.name": "gcn"}, None, False, 0.0),
-        ({"method.name": "grace", "method.drop_edges": [0.0, 0.0]}, None, False, 0.2),
-    ],
-)
-def test_blocks_are_chosen_only_where_edges_can_be_held_out(
-    changes: dict[str, Any], holdout: float | None, choose: bool, dropout: float
-) -> None:
-    config = load_config("embed", choose_settings(USER_GRAPH, changes))
-    assert getattr(config.method, "holdout", None) == holdout
-    assert (config.output.blocks == "auto") == choose
-    assert config.encoder.dropout == dropout
+ASKED: dict[str, tuple[dict[str, Any], bool, float]] = {  # changes, whether blocks are chosen, dropout
+    "default": ({}, True, 0.2),
+    "mlp": ({"encoder.name": "mlp"}, True, 0.2),
+    "mlp in batches": ({"encoder.name": "mlp", "batch.size": 60}, False, 0.0),
+    "hops as input": ({"encoder.hops": [0, 1]}, False, 0.2),
+    "encoder hops": ({"encoder.name": "hops"}, False, 0.2),
+    "gcn": ({"encoder.name": "gcn"}, False, 0.2),
+    "sage in batches": ({"encoder.name": "sage", "batch.size": 60}, False, 0.0),
+    "no holdout": ({"method.holdout": 0.0}, False, 0.2),
+    "no features": ({"output.features": False}, False, 0.2),
+    **{name: ({"method.name": name}, False, 0.2) for name in METHODS if name != "neighbors"},
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_other_encoders_and_methods_are_embedded(name: str, user_graph: Path) -> None:
+    changes, chooses, dropout = ASKED[name]
+    overrides = {"train.epochs": 1, "encoder.hidden": 8, "probe.protocol": "none", **changes}
+    result = embed("g.npz", Path("out"), overrides=overrides, budget=60, progress=False)
+    assert (result.config.output.blocks == "auto") == chooses
+    assert result.config.encoder.dropout == dropout
+    assert len(result.embeddings) == 240
+    assert result.embeddings.isfinite().all()
+    if name == "encoder hops":
+        assert result.config.encoder.hops == [0, 1, 2, 4, 8]
+
+
+@pytest.mark.parametrize("encoder", ["svd", "mlp", "gcn", "hops"])
+@pytest.mark.parametrize("method", METHODS)
+def test_settings_for_a_large_graph_are_valid_for_every_method(method: str, encoder: str) -> None:
+    data = Data(x=torch.ones(2, 300), num_nodes=5000)
+    asked: dict[str, Any] = {"method.name": method, "encoder.name": encoder}
+    if encoder in ("svd", "hops") and "hop-table" not in METHODS[method].options.supports:
+        return  # refused by name
+    asked |= {"method.drop_edges": [0.0, 0.0]} if "drop_edges" in METHODS[method].options.option_names() else {}
+    config = load_config("embed", choose_settings(data, asked))
+    assert (config.batch.size is not None) == ("batches" in METHODS[method].options.supports)
 
 
 def test_a_miner_starts_after_a_quarter_of_the_epochs() -> None:

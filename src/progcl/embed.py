@@ -136,20 +136,32 @@ def load_graph(config: Config) -> Data:
 
 
 def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings for a graph, by its size, under the overrides, which win.
-
-    Another method or encoder than the preset's cannot hold out edges to choose blocks by, or has no dropout.
-    """
-    settings = {**settings_by_size(int(data.num_nodes)), **overrides}
-    encoder, is_own = overrides.get("encoder.name", "svd"), overrides.get("method.name", "neighbors") != "neighbors"
-    if is_own or encoder not in ("svd", "mlp") or overrides.get("encoder.hops", [0]) != [0]:
-        holdout = {} if is_own else {"method.holdout": 0.0}
-        dropout = {"encoder.dropout": 0.0} if encoder in ("gcn", "sage") else {}
-        settings = {"output.blocks": "learned", **holdout, **dropout, **settings}
-    miner = overrides.get("miner.name", "none")
-    if "start_epoch" in options_type("miner", miner).option_names():
+    """Settings for a graph, by its size, and by method and encoder if others are asked for; overrides win."""
+    settings = {**settings_by_size(int(data.num_nodes)), **_adapt(overrides, int(data.num_nodes)), **overrides}
+    if "start_epoch" in options_type("miner", settings.get("miner.name", "none")).option_names():
         settings.setdefault("miner.start_epoch", start_epoch(int(settings["train.epochs"])))
     return settings
+
+
+def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    """Changes of the preset that another method or encoder needs: no held-out edges to choose by, no dropout."""
+    method, preset = str(overrides.get("method.name", "neighbors")), load_config("embed")
+    supports: frozenset[str] = getattr(options_type("method", method), "supports", frozenset())
+    is_own = method != "neighbors"
+    changes: dict[str, Any] = {"encoder.name": "gcn"} if is_own else {}
+    if "batches" not in supports:
+        changes |= {"batch.size": None, "batch.steps": None}
+    encoder = str(overrides.get("encoder.name", changes.get("encoder.name", preset.encoder.name)))
+    if encoder == "hops":
+        changes["encoder.hops"] = preset.hops.powers
+    batched = overrides.get("batch.size", changes.get("batch.size", nodes > BATCH_SIZE))
+    has_dropout = encoder in ("svd", "hops") or not batched
+    hops = overrides.get("encoder.hops", changes.get("encoder.hops", preset.encoder.hops))
+    can_hold_out = not is_own and (hops == [0] if encoder == "svd" else encoder == "mlp" and not batched)
+    can_choose = can_hold_out and overrides.get("method.holdout", 1) and overrides.get("output.features", True)
+    changes |= {} if has_dropout else {"encoder.dropout": 0.0}
+    changes |= {} if can_choose else {"output.blocks": "learned"}
+    return changes if can_choose or is_own else {"method.holdout": 0.0, **changes}
 
 
 def settings_by_size(nodes: int, steps: int = STEPS, batch_size: int = BATCH_SIZE) -> dict[str, Any]:
@@ -183,7 +195,10 @@ def start_epoch(epochs: int) -> int:
 def fit_to_budget(config: Config, data: Data, seconds: float) -> Config:
     """As many epochs as fit into these seconds, at most the configured ones; two of them are timed."""
     trial = replace(config, batch=replace(config.batch, steps=min(3, config.batch.steps or 1)))
-    *_, record = Trainer(trial, data).run(2)
+    trainer = Trainer(trial, data)
+    if not trainer.method.trained:
+        return config
+    *_, record = trainer.run(2)
     per_epoch = record.seconds * (config.batch.steps or 1) / (trial.batch.steps or 1)
     affordable = int(seconds / per_epoch)
     if affordable < 1:
@@ -224,10 +239,15 @@ def _resolve(
     if stored.exists() and not force:
         hint = "continue with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{out}` holds a result already", hint)
-    data = load_graph(load_config("embed", {**overrides, **files}))
+    data = load_graph(load_config("embed", {**_only("data", overrides), **_only("probe", overrides), **files}))
     config = load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides), **files})
     _require_disk_space(out, config, data)
     return config, data
+
+
+def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The overrides of one section."""
+    return {key: value for key, value in overrides.items() if key.startswith(f"{section}.")}
 
 
 def _score_untrained(config: Config, data: Data, progress: bool) -> dict[str, Score]:

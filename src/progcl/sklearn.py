@@ -36,7 +36,8 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     rows are connected to their nearest neighbors.
 
     Args:
-        hidden: width of the learned vectors; the embedding holds them as they are and smoothed over the graph
+        hidden: width of the learned vectors, which the embedding holds as they are and smoothed over the graph; None is
+            512, or less on graphs of more than 300,000 nodes
         epochs: passes over the graph; None chooses by its size, as `progcl embed` does
         miner: choice of negatives: none, progcl-weight, progcl-mix, ...
         encoder: svd or mlp, which do not see the edges; hops, gcn or sage
@@ -58,7 +59,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        hidden: int = 512,
+        hidden: int | None = None,
         epochs: int | None = None,
         miner: str = "none",
         encoder: str = "svd",
@@ -116,8 +117,6 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         overrides: dict[str, Any] = {
             "encoder.name": self.encoder,
-            "encoder.hidden": self.hidden,
-            "encoder.projection": max(1, self.hidden // 2),
             "output.features": self.with_features,
             "output.structure": 0,  # spectral vectors of another graph would not be comparable
             "output.dim": self.dim,
@@ -125,8 +124,8 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
             "probe.protocol": "none",
         }
-        if not self.with_features:
-            overrides["output.blocks"] = "learned"
+        if self.hidden is not None:
+            overrides |= {"encoder.hidden": self.hidden, "encoder.projection": max(1, self.hidden // 2)}
         if self.epochs is not None:
             overrides["train.epochs"] = self.epochs
         return choose_settings(data, {**overrides, **(self.options or {})})

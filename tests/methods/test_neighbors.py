@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.utils import to_dense_adj
 
 from progcl import InputError, fit, load_config
-from progcl.data.splits import make_splits
+from progcl.data.splits import heldout_split
 from progcl.data.synthetic import csbm
 from progcl.evaluation.probe import linear_probe
 from progcl.graph.hop_table import HopTable
@@ -158,8 +159,28 @@ def test_batches_of_a_table_are_alike_however_they_are_split() -> None:
     torch.testing.assert_close(torch.cat(outputs[1:]), outputs[0])
 
 
-def test_unseen_nodes_change_nothing_in_training() -> None:
-    config = load_config("csbm", {**SMALL, "data.inductive": True, "probe.nodes": "heldout", "output.smooth": [0, 1]})
-    result = fit(config, data=DATA)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"method.holdout": 0.1},
+        {"encoder.name": "mlp"},
+        {"encoder.name": "mlp", "batch.size": None, "method.holdout": 0.1},
+    ],
+)
+def test_unseen_nodes_and_their_edges_change_nothing_in_training(changes: dict[str, Any]) -> None:
+    config = load_config("csbm", {**SMALL, "data.inductive": True, "output.smooth": [0, 1], **changes})
+    train = heldout_split(DATA)[0]
+    is_train = torch.zeros(300, dtype=torch.bool).index_fill_(0, train, True)
+    inside = is_train[DATA.edge_index].all(dim=0)
+    changed = Data(x=DATA.x.clone(), edge_index=DATA.edge_index[:, inside], y=DATA.y, num_nodes=300)
+    changed.x[~is_train] += 5
+    result, other = fit(config, data=DATA), fit(config, data=changed)
     assert result.embeddings.shape == (300, 32)
-    assert len(make_splits(DATA, 1, nodes="heldout")) == 1
+    assert other.losses == result.losses
+    assert not torch.equal(result.embeddings[~is_train], other.embeddings[~is_train])
+
+
+def test_fixed_batches_are_refused() -> None:
+    with pytest.raises(InputError, match="never the same"):
+        load_config("csbm", {**SMALL, "batch.variant": "paper"})

@@ -12,7 +12,7 @@ from progcl.graph.sampled import SampledGraph
 from progcl.graph.sparse import SparseMatrix, choose_format, drop_entries, drop_features
 from progcl.graph.views import Graph, View
 from progcl.nn.encoders import ENCODERS, GCN, MLP, NORMS, Dropout, Sage, SkipMLP, SvdMLP
-from progcl.nn.heads import Projector
+from progcl.nn.heads import INITS, Projector
 from progcl.nn.momentum import MomentumCopy
 
 
@@ -87,8 +87,9 @@ def test_weights_begin_within_glorots_bounds(make: type[MLP]) -> None:
         assert not layer.bias.any()
 
 
-def test_the_svd_encoder_begins_within_torchs_bounds() -> None:
-    for layer in SvdMLP(50, 40, 2, "relu", torch.Generator().manual_seed(0)).layers:
+def test_torchs_initialization_is_within_its_bounds() -> None:
+    encoder = SvdMLP(50, 40, 2, "relu", torch.Generator().manual_seed(0), linear=INITS["torch"])
+    for layer in encoder.layers:
         assert isinstance(layer, torch.nn.Linear)
         assert layer.out_features == 40
         for parameter in (layer.weight, layer.bias):

@@ -69,6 +69,7 @@ class EncoderConfig:
         activation: after every layer; rrelu is the fixed leaky ReLU that the published settings use
         norm: normalization between linear map and activation
         norm_last: normalize after the activation instead
+        init: initial weights of encoder and projector, Glorot's as in the paper, or torch's, which are smaller
         dropout: share of every layer's input that is dropped in training
         hops: hops, svd: powers of the normalized adjacency, 0 for a node's own features
         rank: hops, svd: singular vectors of the features to keep
@@ -81,6 +82,7 @@ class EncoderConfig:
     activation: Literal["relu", "prelu", "rrelu", "elu"] = "relu"
     norm: Literal["none", "batch", "layer"] = "none"
     norm_last: bool = False
+    init: Literal["glorot", "torch"] = "glorot"
     dropout: float = 0.0
     hops: list[int] = field(default_factory=lambda: [0, 1, 2, 3])
     rank: int = 256
@@ -257,6 +259,9 @@ class Config:
         if self.samples_neighbors and self.encoder.dropout:
             hint = "set --encoder.dropout 0, or an encoder without sampled neighbors: svd, hops"
             raise InputError(f"encoder `{self.encoder.name}` has no dropout in batches", hint)
+        if self.batch.variant == "paper" and self.method.name == "neighbors" and self.batch.size is not None:
+            hint = "set --batch.variant snapshot"
+            raise InputError("batches of `neighbors` are never the same: visited nodes are drawn anew", hint)
         if self.data.inductive and self.output.structure:
             raise InputError("spectral vectors of unseen nodes are not known", "set --output.structure 0")
         self._check_holdout()
@@ -272,7 +277,8 @@ class Config:
         if self.output.blocks == "auto" and not holdout:
             hint = "set --method.name neighbors --method.holdout 0.1, or --output.blocks learned"
             raise InputError("`output.blocks` auto needs edges to judge by", hint)
-        sees_no_edges = self.encoder.name == "mlp" or (self.encoder.name == "svd" and self.encoder.hops == [0])
+        encoder = self.encoder
+        sees_no_edges = encoder.hops == [0] if encoder.name == "svd" else encoder.name == "mlp" and not self.batch.size
         if holdout and not sees_no_edges:
             hint = 'set --method.holdout 0, or --encoder.name svd --encoder.hops "[0]"'
             raise InputError("the encoder would see the edges that `method.holdout` keeps from training", hint)

@@ -19,11 +19,6 @@ class Difference(NamedTuple):
     low: float
     high: float
 
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval does not contain 0."""
-        return self.low > 0 or self.high < 0
-
     def __str__(self) -> str:
         return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 

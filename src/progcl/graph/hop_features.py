@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 from sklearn.decomposition import PCA
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
@@ -99,7 +99,7 @@ def svd_directions(x: Tensor, rank: int) -> Tensor:
         assert isinstance(gram, Tensor)
         directions = torch.linalg.eigh(gram).eigenvectors[:, -rank:].flip(1).float()
     else:
-        unit = csr_matrix(normalize(x.cpu(), dim=1).numpy())
+        unit = vstack([csr_matrix(normalize(rows.cpu(), dim=1).numpy()) for rows in x.split(ROWS_PER_CHUNK)])
         directions = torch.from_numpy(np.ascontiguousarray(randomized_svd(unit, rank, random_state=0)[2].T)).float()
     return orient(directions).to(x.device)
 

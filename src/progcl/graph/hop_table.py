@@ -95,6 +95,10 @@ class TableBatch:
     shard: tuple[int, int] = (0, 1)
     pairs: Tensor | None = None
 
+    def full_view(self) -> TableView:
+        """The nodes' own rows, complete."""
+        return TableView(self.table.rows[self.nodes], self.nodes)
+
     def restrict(self, seeds: Tensor, shard: tuple[int, int], pairs: Tensor | None = None) -> TableBatch:
         """The rows of some nodes: in this process, of their shard."""
         seeds = seeds.to(self.nodes.device)

@@ -171,6 +171,10 @@ class SampledBatch:
         features = self.graph.features
         return None if features.is_sparse else features.gather(self.subgraph.n_id[: self.subgraph.hops[0].num_targets])
 
+    def full_view(self) -> SampledView:
+        """All sampled edges and all features."""
+        return SampledView(self)
+
     def view(self, edge_rate: float | Tensor, feature_rates: float | Tensor, generator: torch.Generator) -> SampledView:
         """Drop sampled edges at one rate, and feature columns at one rate or one per column [F].
 

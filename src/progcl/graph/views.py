@@ -104,6 +104,10 @@ class Graph:
         feature_mask = torch.rand(self.num_features, generator=generator).to(self.device) >= feature_rates
         return View(self, edge_mask, feature_mask)
 
+    def full_view(self) -> View:
+        """The graph as it is."""
+        return View(self)
+
     def shuffled(self, generator: torch.Generator) -> View:
         """The corruption of Deep Graph Infomax (Velickovic et al., 2019): all edges, feature rows permuted at random.
 

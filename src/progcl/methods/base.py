@@ -18,7 +18,7 @@ from progcl.graph.loader import Batch, GraphInput
 from progcl.losses import InfoNCE, Shard
 from progcl.miners import Miner, make_miner
 from progcl.nn.encoders import ENCODERS, MLP, Dropout
-from progcl.nn.heads import Projector
+from progcl.nn.heads import INITS, Projector
 from progcl.seeding import derive_seed
 
 Criterion = TypeVar("Criterion", bound=InfoNCE)
@@ -55,12 +55,13 @@ class Context:
         shape = self.config.encoder
         sizes = (self.graph.num_features, shape.hidden, shape.layers, shape.activation)
         dropout = Dropout(shape.dropout, self.generator("dropout")) if shape.dropout else None
-        return ENCODERS[shape.name](*sizes, self.generator("init"), shape.norm, dropout, shape.norm_last)
+        options = (shape.norm, dropout, shape.norm_last, INITS[shape.init])
+        return ENCODERS[shape.name](*sizes, self.generator("init"), *options)
 
-    def projector(self) -> Projector:
-        """A new projector as configured."""
+    def projector(self, outputs: int | None = None) -> Projector:
+        """A new projector as configured, as wide as the encoder's output or `outputs` wide."""
         shape = self.config.encoder
-        return Projector(shape.hidden, shape.projection, self.generator("init"))
+        return Projector(shape.hidden, shape.projection, self.generator("init"), outputs, INITS[shape.init])
 
     def criterion(self, kind: type[Criterion], name: str = "miner", mined: bool = True) -> Criterion:
         """A new loss with the configured miner, whose random generator is seeded by `name`; or with none."""

@@ -71,7 +71,8 @@ class Spectral(Method):
 
     def embed(self, graph: GraphInput) -> Tensor:
         """Eigenvectors scaled by their eigenvalues, with unit rows, [N, dim]."""
-        return spectral_vectors(graph.data.edge_index.cpu(), graph.num_nodes, self.options.dim)
+        edges = graph.data.edge_index
+        return spectral_vectors(edges.cpu(), graph.num_nodes, self.options.dim).to(edges.device)
 
 
 class RandomInit(Method):
@@ -98,8 +99,8 @@ def propagated(data: Data, rank: int = 256, hops: int = 2) -> Tensor:
     """Â^hops · SVD_rank(X): message passing over reduced features."""
     x = scale_features(data)
     if x.size(1) > rank:
-        u, s, _ = randomized_svd(x.numpy(), rank, random_state=0)
-        x = torch.from_numpy(u * s).float()
+        u, s, _ = randomized_svd(x.cpu().numpy(), rank, random_state=0)
+        x = torch.from_numpy(u * s).float().to(x.device)
     adjacency = View(Graph(data)).symmetric
     for _ in range(hops):
         x = propagate(x, adjacency)

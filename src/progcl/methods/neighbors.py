@@ -15,7 +15,6 @@ from progcl.graph.sampled import SampledBatch
 from progcl.graph.sampler import NeighborSampler
 from progcl.losses import InfoNCE
 from progcl.methods.base import Context, Method
-from progcl.nn.heads import Projector, uniform_linear
 from progcl.seeding import HASH_RANGE, derive_seed, hash_pairs
 
 KEY_RANGE = 2**62
@@ -37,11 +36,8 @@ class Neighbors(Method):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        shape = context.config.encoder
         self.encoder = context.encoder()
-        outputs = max(1, shape.projection // 2)
-        init = context.generator("init")
-        self.projector = Projector(shape.hidden, shape.projection, init, outputs, uniform_linear)
+        self.projector = context.projector(outputs=max(1, context.config.encoder.projection // 2))
         self.criterion = context.criterion(InfoNCE)
         self.walker = context.graph.walker if not self.options.holdout else self._walker_without_heldout()
 
@@ -87,8 +83,7 @@ class Neighbors(Method):
             nodes, pairs = self.pair(seeds.to(self.context.data.edge_index.device), key)
             assert not isinstance(batch, SampledBatch), "a sampled batch brings its pairs"
             batch = batch.restrict(nodes, workers.shard, pairs)
-        view = batch.view(0.0, 0.0, self.context.generator("view"))
-        h = self.projector(self.encoder(view))
+        h = self.projector(self.encoder(batch.full_view()))
         if batch.seeds is not None:  # every process has embedded its shard of them
             h = workers.gather(h, len(batch.seeds))
         loss: Tensor = self.criterion(h, nodes=batch.seeds, positives=batch.pairs)

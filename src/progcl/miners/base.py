@@ -42,8 +42,8 @@ class Block:
         """Number of negatives of each anchor, [b]."""
         banks, columns = self.sim.shape[1:]
         if self.excluded is None:
-            return self.sim.new_full((len(self.sim),), banks * (columns - 1))
-        return banks * (columns - 1 - self.excluded.sum(dim=1)).to(self.sim.dtype)
+            return torch.full((len(self.sim),), banks * (columns - 1), device=self.sim.device)
+        return banks * (columns - 1 - self.excluded.sum(dim=1))
 
     def masked(self, values: Tensor, fill: float) -> Tensor:
         """`values` [b, V, N] with `fill` in the columns that hold no negative of the anchor."""

@@ -44,7 +44,7 @@ class Ring(Miner):
     def weight(self, block: Block) -> Tensor:
         """1 inside the ring, 0 outside, [b, V, N]."""
         with torch.no_grad():
-            count = int(block.count[0]) if block.excluded is None else block.count.long()
+            count = int(block.count[0]) if block.excluded is None else block.count
             limits = ring_limits(block.masked(block.sim, torch.inf).flatten(1), count, *self.quantiles)
             low, high = (limit[:, None, None] for limit in limits)
             return ((low <= block.sim) & (block.sim <= high)).to(block.sim.dtype)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from progcl.graph.views import LayerInput
-from progcl.nn.heads import glorot_linear, uniform_linear
+from progcl.nn.heads import MakeLinear, glorot_linear
 from progcl.registry import pick
 
 
@@ -53,6 +53,7 @@ class MLP(nn.Module):
         norm: a name of `NORMS`: what normalizes the output of every linear map
         dropout: drops entries of every layer's input in training
         norm_last: normalize after the activation instead of before it
+        linear: makes the linear layers with their initial weights
 
     Raises `InputError` for an unknown activation or norm.
     """
@@ -70,13 +71,14 @@ class MLP(nn.Module):
         norm: str = "none",
         dropout: Dropout | None = None,
         norm_last: bool = False,
+        linear: MakeLinear = glorot_linear,
     ) -> None:
         super().__init__()
         self.dropout = dropout
         self.norm_last = norm_last
         widths = [features, *[self.width_factor * hidden] * (layers - 1), hidden]
         sizes = [(self.input_factor * inputs, outputs) for inputs, outputs in pairwise(widths)]
-        self.layers = nn.ModuleList(self.make_linear(*size, generator) for size in sizes)
+        self.layers = nn.ModuleList(linear(*size, generator) for size in sizes)
         self.norms = nn.ModuleList(pick(NORMS, norm, "norm")(width) for width in widths[1:])
         self.activation = pick(ACTIVATIONS, activation, "activation")()
 
@@ -103,10 +105,6 @@ class MLP(nn.Module):
         """X W: no message passing."""
         return inputs.transform(weight)
 
-    def make_linear(self, inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-        """A new layer with its initial weights."""
-        return glorot_linear(inputs, outputs, generator)
-
 
 class SkipMLP(MLP):
     """MLP plus linear skip connection; at initialization a pure rotation, as the last layer's weights are 0."""
@@ -121,8 +119,9 @@ class SkipMLP(MLP):
         norm: str = "none",
         dropout: Dropout | None = None,
         norm_last: bool = False,
+        linear: MakeLinear = glorot_linear,
     ) -> None:
-        super().__init__(features, hidden, layers, activation, generator, norm, dropout, norm_last)
+        super().__init__(features, hidden, layers, activation, generator, norm, dropout, norm_last, linear)
         last = self.layers[-1]
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
@@ -135,16 +134,9 @@ class SkipMLP(MLP):
 
 
 class SvdMLP(MLP):
-    """MLP on features that an SVD has reduced, or on other rows of a hop table; all layers have one width.
-
-    It has torch's initialization: Glorot's larger weights learn worse from neighbors (docs/recipes.md).
-    """
+    """MLP on features that an SVD has reduced, or on other rows of a hop table; all layers have one width."""
 
     width_factor = 1
-
-    def make_linear(self, inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-        """A new layer with torch's initial weights."""
-        return uniform_linear(inputs, outputs, generator)
 
 
 class GCN(MLP):

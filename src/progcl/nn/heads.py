@@ -63,3 +63,6 @@ def glorot_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.L
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+INITS: dict[str, MakeLinear] = {"glorot": glorot_linear, "torch": uniform_linear}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import math
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
@@ -11,13 +12,12 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 from torch_geometric.data import Data
 
-from progcl.config.output import HopsConfig
 from progcl.graph.hop_features import HopFeatures, project
 
-MAX_PAIRS = 20_000
-MAX_RANK = 256  # of the features that the learned vectors are compared with
+MIN_HELDOUT, MAX_PAIRS = 50, 20_000  # edges to judge by
 SEED = 0  # of the pairs without a link
-MAX_ERROR_RATIO = 1.5  # of vectors that see no links to features that were smoothed over all other links
+MIN_LOG_ODDS = 0.8  # of the learned vectors' AUC, as a share of those of features smoothed over all other links
+MIN_GAIN = 0.01  # in AUC, of the learned vectors over the features that they were learned from
 LINKS_MATTER = 0.52  # below this, linked nodes are no more alike than others
 
 Blocks = Literal["learned", "untrained", "own"]
@@ -40,15 +40,13 @@ class Choice:
     own: float
 
     @classmethod
-    def judge(cls, learned: Tensor, data: Data, heldout: Tensor, config: HopsConfig) -> Choice:
+    def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
         seen = data.clone()
         seen.edge_index = remove_edges(data.edge_index, heldout, int(data.num_nodes))
-        hops = replace(config, rank=min(MAX_RANK, config.rank or MAX_RANK))
-        features = HopFeatures.fit(seen, hops)
         own = project(data.x, features.directions).to(learned.device)
-        vectors = (learned - learned.mean(dim=0), features.transform(seen), own)
-        return cls(*(link_auc(each, heldout) for each in vectors))
+        stacked = features.transform(seen)
+        return cls(*(link_auc(vectors - vectors.mean(dim=0), heldout) for vectors in (learned, stacked, own)))
 
     @property
     def blocks(self) -> Blocks:
@@ -60,8 +58,8 @@ class Choice:
         """
         if max(self.features, self.own) < LINKS_MATTER:
             return "own"
-        is_good = 1 - self.learned <= MAX_ERROR_RATIO * (1 - self.features)
-        return "learned" if is_good and self.learned > self.own else "untrained"
+        is_good = log_odds(self.learned) >= MIN_LOG_ODDS * log_odds(self.features)
+        return "learned" if is_good and self.learned >= self.own + MIN_GAIN else "untrained"
 
     def facts(self) -> dict[str, Any]:
         """In plain numbers, for results and logs."""
@@ -78,6 +76,12 @@ def describe_choice(facts: dict[str, Any]) -> str:
     learned, features, own = (facts["auc"][name] for name in ("learned", "features", "own"))
     areas = f"{learned:.3f} by learned vectors, {features:.3f} by features of several hops, {own:.3f} by own features"
     return f"{reasons[facts['blocks']]} (links kept from training are told from random pairs with AUC {areas})"
+
+
+def log_odds(auc: float) -> float:
+    """log(AUC / (1 - AUC)): 0 for chance; counts gains near 1/2 and errors near 1 alike."""
+    clipped = min(max(auc, 1e-6), 1 - 1e-6)
+    return math.log(clipped / (1 - clipped))
 
 
 def link_auc(vectors: Tensor, links: Tensor) -> float:

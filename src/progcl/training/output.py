@@ -6,6 +6,7 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.decomposition import PCA
 from torch import Tensor
@@ -18,7 +19,6 @@ from progcl.errors import InputError
 from progcl.graph.hop_features import HopFeatures, apply_pca, fit_pca, stack_hops
 from progcl.training.choice import Choice, describe_choice, link_auc
 
-MIN_HELDOUT = 50  # edges to choose by
 STRUCTURE_SCALE = 0.5  # length of the spectral vectors' rows: as long as the others they do harm (docs/recipes.md)
 
 
@@ -49,15 +49,11 @@ class Output:
     cost: dict[str, float] | None = None
 
     @classmethod
-    def fit(cls, config: Config, learned: Tensor, data: Data, heldout: Tensor | None = None) -> Output:
-        """Fit to the learned vectors [N, d] of the training graph; blocks are chosen by its held-out edges [2, E]."""
-        options, hops, choice = config.output, config.hops, None
-        blocks = options.blocks
-        if blocks == "auto":
-            leaks = data.get("structural")  # features computed from all edges know the held-out ones
-            if heldout is not None and heldout.size(1) >= MIN_HELDOUT and not leaks:
-                choice = Choice.judge(learned, data, heldout, hops)
-            blocks = choice.blocks if choice else "learned"
+    def fit(cls, config: Config, learned: Tensor, data: Data, choice: Choice | None = None) -> Output:
+        """Fit to the learned vectors [N, d] of the training graph; without a choice, `auto` takes all blocks."""
+        options, hops = config.output, config.hops
+        chosen = choice.blocks if choice else "learned"
+        blocks = chosen if options.blocks == "auto" else options.blocks
         structure = 0 if blocks == "own" or data.get("structural") else options.structure
         if blocks == "own":
             hops = replace(hops, powers=[0])
@@ -68,7 +64,7 @@ class Output:
             features=HopFeatures.fit(data, hops) if options.features or blocks == "own" else None,
             structure=structure,
             graph=_checksum(data) if structure else 0,
-            choice=choice,
+            choice=choice if options.blocks == "auto" else None,
         )
         return output if options.dim is None else output._reduce(output.apply(learned, data), data, options.dim)
 
@@ -83,7 +79,8 @@ class Output:
             raise InputError("spectral vectors of another graph are not comparable", hint)
         blocks = []
         if self.is_learned:
-            blocks.append(stack_hops(learned - self.center, data, self.smooth) if self.smooth else learned)
+            center = self.center.to(learned.device)
+            blocks.append(stack_hops(learned - center, data, self.smooth) if self.smooth else learned)
         if self.features is not None:
             blocks.append(normalize(self.features.transform(data), dim=1))
         if self.structure:
@@ -114,10 +111,13 @@ class Output:
         """With a PCA fitted to all blocks [N, D], and what it costs: variance, and how well links are predicted."""
         pca = fit_pca(blocks, dimensions)
         reduced = apply_pca(pca, blocks)
+        shares = np.nan_to_num(pca.explained_variance_ratio_)  # NaN if all rows are equal
         cost = {
             "from": blocks.size(1),
             "to": reduced.size(1),
-            "variance": round(float(pca.explained_variance_ratio_.sum()), 4),
+            "variance": round(
+                float(np.nan_to_num(pca.explained_variance_ratio_).sum()), 4
+            ),  # NaN if all rows are equal
             "auc before": round(link_auc(blocks - blocks.mean(dim=0), data.edge_index), 4),
             "auc": round(link_auc(reduced, data.edge_index), 4),
         }

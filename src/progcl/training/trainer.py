@@ -20,10 +20,12 @@ from progcl.data.prepare import fingerprint
 from progcl.data.splits import heldout_split
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.errors import InputError
+from progcl.graph.hop_features import HopFeatures, svd_directions
 from progcl.graph.loader import Batch, GraphInput, GraphLoader
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import Context, Method, make_method
 from progcl.training import checkpoint
+from progcl.training.choice import MIN_HELDOUT, Choice
 from progcl.training.device import choose_device
 from progcl.training.output import Output
 
@@ -97,12 +99,12 @@ class Trainer:
         """
         learned = method_vectors(self.method, self.graph)
         if not self.config.data.inductive:
-            self.output = Output.fit(self.config, learned, self.train_data, self.method.heldout_edges())
+            self.output = Output.fit(self.config, learned, self.train_data, self._choose(learned))
             return self.output.apply(learned, self.train_data).cpu()
         data = self.train_data
         if isinstance(self.graph, SampledGraph):
             data, learned = data.subgraph(self.graph.all_seeds), learned[self.graph.all_seeds]
-        self.output = Output.fit(self.config, learned, data, self.method.heldout_edges())
+        self.output = Output.fit(self.config, learned, data, self._choose(learned))
         return embed_graph(self.method, self.loader, self.output, self.data)
 
     @property
@@ -151,6 +153,20 @@ class Trainer:
         self.on_step(loss.item(), self.graph.num_nodes if batch.seeds is None else len(batch.seeds))
         return loss.item()
 
+    def _choose(self, learned: Tensor) -> Choice | None:
+        """Judge the learned vectors by held-out edges; None where that is not asked for, or there are too few.
+
+        Features that were computed from all edges know the held-out ones: they are not judged by them.
+        """
+        data, heldout = self.train_data, self.method.heldout_edges()
+        is_fair = heldout is not None and heldout.size(1) >= MIN_HELDOUT and not data.get("structural")
+        if self.config.output.blocks != "auto" or heldout is None or not is_fair:
+            return None
+        directions = self.loader.directions
+        if directions is None:
+            directions = svd_directions(data.x, self.config.encoder.rank)
+        return Choice.judge(learned, data, heldout, HopFeatures(tuple(self.config.hops.powers), directions))
+
     def _out_of_patience(self) -> bool:
         patience, losses = self.config.train.patience, [record.loss for record in self.records]
         return patience is not None and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
@@ -170,7 +186,7 @@ def method_vectors(method: Method, graph: GraphInput) -> Tensor:
     method.eval()
     vectors = method.embed(graph)
     method.train(training)
-    return vectors.detach()  # a method may return a parameter, or a view of one
+    return vectors.detach().clone()  # a method may return a parameter, or a view of one
 
 
 class _Loss(nn.Module):
