@@ -196,7 +196,7 @@ def fit_to_budget(config: Config, data: Data, seconds: float) -> Config:
     """As many epochs as fit into these seconds, at most the configured ones; two of them are timed."""
     trial = replace(config, batch=replace(config.batch, steps=min(3, config.batch.steps or 1)))
     trainer = Trainer(trial, data)
-    if not trainer.method.trained:
+    if trainer.optimizer is None:
         return config
     *_, record = trainer.run(2)
     per_epoch = record.seconds * (config.batch.steps or 1) / (trial.batch.steps or 1)

@@ -192,7 +192,7 @@ def _epochs(trainer: Trainer) -> Iterator[Record]:
     name = f"{graph} {config.method.name}" + (f" {config.miner.name}" if config.miner.name != "none" else "")
     unit = "epoch" if steps == 1 else "step"
     total, done = steps * config.train.epochs, steps * len(trainer.records)
-    show = trainer.progress and trainer.method.trained
+    show = trainer.progress and trainer.optimizer is not None
     with bar(show, desc=name, total=total, initial=done, unit=unit) as steps_bar:
         last = time.perf_counter()
 

@@ -15,6 +15,7 @@ from progcl.graph.hop_features import HopFeatures, project, stack_hops
 from progcl.run import Result
 from progcl.training import choice as choice_module
 from progcl.training.choice import Choice, describe_choice, link_auc, remove_edges
+from progcl.training.output import describe_facts
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,7 @@ from progcl.training.choice import Choice, describe_choice, link_auc, remove_edg
         (0.99, 0.99, 0.993, "untrained"),  # nearest neighbors: the features say it all
         (0.978, 0.985, 0.981, "untrained"),
         (0.60, 0.51, 0.50, "own"),  # heterophilous
+        (0.49, 0.40, 0.50, "untrained"),  # so much so that hops tell the classes
     ],
 )
 def test_the_rule(learned: float, features: float, own: float, blocks: str) -> None:
@@ -37,7 +39,17 @@ def test_the_rule(learned: float, features: float, own: float, blocks: str) -> N
     assert choice.blocks == blocks
     sentence = describe_choice(choice.facts())
     assert ("did not earn" in sentence) == (blocks == "untrained")
-    assert f"{learned:.3f} by learned vectors" in sentence
+    assert f"learned {learned:.3f}" in sentence
+
+
+def test_features_that_are_all_the_same_are_never_all_there_is() -> None:
+    assert Choice(0.5, 0.5, 0.5, varies=False).blocks == "untrained"
+    data = prepare(csbm(nodes=400, degree=10))
+    data.x = torch.full((400, 1), 3.0) + torch.rand(400, 1)
+    heldout = data.edge_index[:, ::9]
+    choice = Choice.judge(torch.zeros(400, 2), data, heldout, HopFeatures.fit(data, HopsConfig()))
+    assert not choice.varies
+    assert choice.own == 0.5
 
 
 def test_links_are_told_from_random_pairs_by_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +104,6 @@ def test_features_made_of_the_edges_are_not_judged_by_edges() -> None:
     overrides = {"encoder.hidden": 8, "probe.protocol": "none", "train.epochs": 2}
     result = fit(load_config("embed", choose_settings(bare, overrides)), data=bare)
     assert "choice" not in result.facts
+    (sentence,) = describe_facts(result.facts)
+    assert sentence == "all blocks are kept: features computed from the edges cannot be judged by edges"
     assert result.facts["blocks"] == ["learned", "smoothed once", "features of several hops"]

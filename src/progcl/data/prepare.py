@@ -22,7 +22,7 @@ from progcl.data.mapped import CHUNK_ROWS, map_rows
 from progcl.data.structure import structural_features
 from progcl.errors import InputError
 
-SCALE_RATIO = 1000  # a column this many times larger than the median column dominates distances: worth a remark
+SCALE_RATIO = 20  # a column this many times larger than the median column dominates distances: worth a remark
 NODE_ATTRIBUTES = ("y", "ids", "train_mask", "val_mask", "test_mask")  # one row for each node
 DATA_HINT = "Data(x=[N, F] features, edge_index=[2, E] node pairs)"
 
@@ -203,8 +203,11 @@ def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool) -> li
     if len(scales) and scales.max() > SCALE_RATIO * scales.median():
         ratio = float(scales.max() / scales.median())
         remarks.append(f"the largest feature is {ratio:,.0f} times the median and hides others: rescale the columns")
-    if mapped:  # repeated rows would need another pass over the file
+    if mapped:  # rows would need another pass over the file
         return remarks
+    unit = torch.nn.functional.normalize(x, dim=1)
+    if bool((unit == unit[0]).all()):
+        remarks.append("scaled to length 1, the features of all nodes are the same: they tell nothing")
     hashes = np.fromiter((hash(row.tobytes()) for row in x.numpy()), np.int64, len(x))
     if repeated := len(x) - len(np.unique(hashes)):
         remarks.append(f"{count_noun(repeated, 'node')} with the same features as another node")

@@ -49,7 +49,10 @@ def load_scores(run: Path) -> dict[str, Score]:
 
 def describe_run(config: Config, facts: dict[str, Any]) -> str:
     """Name a run for a table: method, miner, and whether a mixture was fitted."""
-    base, miner = config.method.name.upper(), config.miner.name
+    name, miner = config.method.name, config.miner.name
+    if "blocks" in facts and "learned" not in facts["blocks"]:
+        return f"no training: {', '.join(facts['blocks'])}"
+    base = name.upper() if name in ("grace", "gca", "merit", "bgrl", "dgi") else name
     if miner == "none":
         return f"{base}, no mining" if "miner" in config.method.supports else base
     estimator, mixture = getattr(config.miner, "estimator", None), facts.get("mixture")

@@ -162,7 +162,7 @@ def _render_loss(story: Story) -> str:
     if chart is None:
         return _render_figure("Loss", None, "No epoch had a finite loss, so there is no curve.")
     note = (
-        "How hard it is to tell a node's two views from all other nodes. It should fall and level off; how low "
+        "How hard it is to tell what belongs to a node from all other nodes. It should fall and level off; how low "
         "it is does not say how good the embeddings are."
     )
     if story.start_epoch is not None and 1 <= story.start_epoch <= len(story.losses):

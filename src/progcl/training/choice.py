@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -18,7 +18,8 @@ MIN_HELDOUT, MAX_PAIRS = 50, 20_000  # edges to judge by
 SEED = 0  # of the pairs without a link
 MIN_LOG_ODDS = 0.8  # of the learned vectors' AUC, as a share of those of features smoothed over all other links
 MIN_GAIN = 0.01  # in AUC, of the learned vectors over the features that they were learned from
-LINKS_MATTER = 0.52  # below this, linked nodes are no more alike than others
+LINKS_MATTER = 0.52  # AUC below which linked nodes are no more alike than others
+LINKS_OPPOSE = 0.42  # below this, they are so unlike that hops tell much
 
 Blocks = Literal["learned", "untrained", "own"]
 
@@ -33,11 +34,13 @@ class Choice:
         learned: of the learned vectors, before any smoothing
         features: of features of several hops, propagated without the held-out links
         own: of a node's own features
+        varies: whether these differ from node to node
     """
 
     learned: float
     features: float
     own: float
+    varies: bool = True
 
     @classmethod
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
@@ -46,7 +49,8 @@ class Choice:
         seen.edge_index = remove_edges(data.edge_index, heldout, int(data.num_nodes))
         own = project(data.x, features.directions).to(learned.device)
         stacked = features.transform(seen)
-        return cls(*(link_auc(vectors - vectors.mean(dim=0), heldout) for vectors in (learned, stacked, own)))
+        first, second, third = (link_auc(each - each.mean(dim=0), heldout) for each in (learned, stacked, own))
+        return cls(first, second, third, varies=bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6))
 
     @property
     def blocks(self) -> Blocks:
@@ -56,26 +60,30 @@ class Choice:
         as well as features do that were smoothed over all other links; and better than the features that they were
         learned from, which they cannot in a graph of nearest neighbors, where links follow from the features.
         """
-        if max(self.features, self.own) < LINKS_MATTER:
+        if max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE and self.varies:
             return "own"
         is_good = log_odds(self.learned) >= MIN_LOG_ODDS * log_odds(self.features)
         return "learned" if is_good and self.learned >= self.own + MIN_GAIN else "untrained"
 
     def facts(self) -> dict[str, Any]:
         """In plain numbers, for results and logs."""
-        return {"blocks": self.blocks, "auc": {name: round(value, 4) for name, value in asdict(self).items()}}
+        areas = {"learned": self.learned, "features": self.features, "own": self.own}
+        return {"blocks": self.blocks, "auc": {name: round(value, 4) for name, value in areas.items()}}
 
 
 def describe_choice(facts: dict[str, Any]) -> str:
     """A sentence on what was chosen, and why."""
-    reasons = {
-        "learned": "training earned its place",
-        "untrained": "training did not earn its place, so the embedding is made without it",
-        "own": "links do not connect similar nodes, so the embedding is made of a node's own features alone",
-    }
     learned, features, own = (facts["auc"][name] for name in ("learned", "features", "own"))
-    areas = f"{learned:.3f} by learned vectors, {features:.3f} by features of several hops, {own:.3f} by own features"
-    return f"{reasons[facts['blocks']]} (links kept from training are told from random pairs with AUC {areas})"
+    reasons = {
+        "learned": "learned vectors are part of the embedding, as they predict links from features alone",
+        "untrained": "training did not earn its place and is left out: "
+        + (
+            "the features are too weak to learn from" if learned >= own + MIN_GAIN else "links follow from the features"
+        ),
+        "own": "links do not connect similar nodes: the embedding is a node's own features",
+    }
+    areas = f"learned {learned:.3f}, features of several hops {features:.3f}, own features {own:.3f}"
+    return f"{reasons[facts['blocks']]} (AUC of links that training did not see: {areas})"
 
 
 def log_odds(auc: float) -> float:

@@ -35,6 +35,7 @@ class Output:
         graph: checksum of the edges, which spectral vectors belong to
         pca: the reduction of all blocks; None for none
         choice: how the blocks were chosen; None if they were not
+        not_judged: why they were not, where a choice was asked for
         cost: of the reduction, in plain numbers
     """
 
@@ -46,13 +47,17 @@ class Output:
     graph: int = 0
     pca: PCA | None = None
     choice: Choice | None = None
+    not_judged: str = ""
     cost: dict[str, float] | None = None
 
     @classmethod
-    def fit(cls, config: Config, learned: Tensor, data: Data, choice: Choice | None = None) -> Output:
-        """Fit to the learned vectors [N, d] of the training graph; without a choice, `auto` takes all blocks."""
+    def fit(cls, config: Config, learned: Tensor, data: Data, choice: Choice | str = "") -> Output:
+        """Fit to the learned vectors [N, d] of the training graph.
+
+        For `output.blocks` auto, `choice` is how they were judged, or why not: then all blocks are taken.
+        """
         options, hops = config.output, config.hops
-        chosen = choice.blocks if choice else "learned"
+        chosen = choice.blocks if isinstance(choice, Choice) else "learned"
         blocks = chosen if options.blocks == "auto" else options.blocks
         structure = 0 if blocks == "own" or data.get("structural") else options.structure
         if blocks == "own":
@@ -64,7 +69,8 @@ class Output:
             features=HopFeatures.fit(data, hops) if options.features or blocks == "own" else None,
             structure=structure,
             graph=_checksum(data) if structure else 0,
-            choice=choice if options.blocks == "auto" else None,
+            choice=choice if isinstance(choice, Choice) else None,
+            not_judged=choice if isinstance(choice, str) else "",
         )
         return output if options.dim is None else output._reduce(output.apply(learned, data), data, options.dim)
 
@@ -93,7 +99,7 @@ class Output:
 
     def facts(self) -> dict[str, Any]:
         """What a report should say: the blocks, unless it is the learned vectors alone, the choice, the reduction."""
-        every = {"choice": self.choice and self.choice.facts(), "reduction": self.cost}
+        every = {"choice": self.choice and self.choice.facts(), "not judged": self.not_judged, "reduction": self.cost}
         facts: dict[str, Any] = {name: value for name, value in every.items() if value}
         return facts if self.blocks == ["learned"] else {"blocks": self.blocks, **facts}
 
@@ -114,10 +120,9 @@ class Output:
         shares = np.nan_to_num(pca.explained_variance_ratio_)  # NaN if all rows are equal
         cost = {
             "from": blocks.size(1),
+            "asked": dimensions,
             "to": reduced.size(1),
-            "variance": round(
-                float(np.nan_to_num(pca.explained_variance_ratio_).sum()), 4
-            ),  # NaN if all rows are equal
+            "variance": round(float(shares.sum()), 4),
             "auc before": round(link_auc(blocks - blocks.mean(dim=0), data.edge_index), 4),
             "auc": round(link_auc(reduced, data.edge_index), 4),
         }
@@ -127,9 +132,11 @@ class Output:
 def describe_facts(facts: dict[str, Any]) -> list[str]:
     """Sentences on what was chosen, and what a reduction costs."""
     sentences = [describe_choice(facts["choice"])] if "choice" in facts else []
+    sentences += [f"all blocks are kept: {facts['not judged']}"] if "not judged" in facts else []
     if "reduction" in facts:
         cost = facts["reduction"]
         before, after = f"{cost['from']:,} numbers per node", f"{cost['to']:,}"
+        after += f" (there are no more, {cost['asked']:,} were asked for)" if cost["asked"] > cost["to"] else ""
         links = f"links are told from random pairs with AUC {cost['auc']:.3f} instead of {cost['auc before']:.3f}"
         sentences.append(f"{before} reduced to {after}: {cost['variance']:.0%} of the variance is kept, {links}")
     return sentences

@@ -68,7 +68,8 @@ class Trainer:
         self.graph = self.loader.graph(self.train_data, nodes)
         self.context = Context(config, self.train_data, self.graph, workers, progress)
         self.method = make_method(self.context).to(data.edge_index.device)
-        self.optimizer = self.method.optimizer() if self.method.trained else None
+        is_used = config.output.blocks in ("learned", "auto")  # nothing is trained that is left out
+        self.optimizer = self.method.optimizer() if self.method.trained and is_used else None
         self.loss = self.method.loss if workers.size == 1 else DistributedDataParallel(_Loss(self.method))
         self.records: list[Record] = []
 
@@ -153,15 +154,15 @@ class Trainer:
         self.on_step(loss.item(), self.graph.num_nodes if batch.seeds is None else len(batch.seeds))
         return loss.item()
 
-    def _choose(self, learned: Tensor) -> Choice | None:
-        """Judge the learned vectors by held-out edges; None where that is not asked for, or there are too few.
-
-        Features that were computed from all edges know the held-out ones: they are not judged by them.
-        """
+    def _choose(self, learned: Tensor) -> Choice | str:
+        """Judge the learned vectors by held-out edges, or say why not; empty where that is not asked for."""
         data, heldout = self.train_data, self.method.heldout_edges()
-        is_fair = heldout is not None and heldout.size(1) >= MIN_HELDOUT and not data.get("structural")
-        if self.config.output.blocks != "auto" or heldout is None or not is_fair:
-            return None
+        if self.config.output.blocks != "auto" or heldout is None:
+            return ""
+        if data.get("structural"):
+            return "features computed from the edges cannot be judged by edges"
+        if heldout.size(1) < MIN_HELDOUT:
+            return f"{heldout.size(1)} edges kept from training are too few to judge by"
         directions = self.loader.directions
         if directions is None:
             directions = svd_directions(data.x, self.config.encoder.rank)
