@@ -38,7 +38,7 @@ def test_directions_are_numpys_singular_vectors(wide: int, monkeypatch: pytest.M
 def test_hop_features_are_the_principal_components_of_all_hops() -> None:
     config = HopsConfig(powers=[0, 1, 2], rank=8, dim=6)
     stacked = stack_hops(project(DATA.x, svd_directions(DATA.x, 8)), DATA, [0, 1, 2])
-    assert torch.equal(HopFeatures.fit(DATA, HopsConfig([0, 1, 2], 8, None)).transform(DATA), stacked)
+    assert torch.equal(HopFeatures.fit(DATA, HopsConfig(powers=[0, 1, 2], rank=8, dim=None)).transform(DATA), stacked)
     centered = (stacked - stacked.mean(dim=0)).numpy()
     left, values, _ = np.linalg.svd(centered, full_matrices=False)
     reduced = HopFeatures.fit(DATA, config).transform(DATA).numpy()

@@ -14,16 +14,19 @@ class HopsConfig:
 
     Args:
         powers: of the normalized adjacency, 0 for a node's own features
+        beside: powers beside learned vectors, which stand for a node's own features
         rank: singular vectors of the given features to keep; null chooses up to 512 by the number of nodes
         dim: principal components of all hops to keep; null keeps all
     """
 
     powers: list[int] = field(default_factory=lambda: [0, 1, 2, 4, 8])
+    beside: list[int] = field(default_factory=lambda: [1, 2, 4])
     rank: int | None = None
     dim: int | None = 512
 
     def __post_init__(self) -> None:
         require_ascending("powers", self.powers)
+        require_ascending("beside", self.beside)
         for name in ("rank", "dim"):
             if getattr(self, name) is not None:
                 in_range(name, getattr(self, name), 1)

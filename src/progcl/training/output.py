@@ -60,8 +60,8 @@ class Output:
         chosen = choice.blocks if isinstance(choice, Choice) else "learned"
         blocks = chosen if options.blocks == "auto" else options.blocks
         structure = 0 if blocks == "own" or data.get("structural") else options.structure
-        if blocks == "own":
-            hops = replace(hops, powers=[0])
+        powers = {"learned": hops.beside, "untrained": hops.powers, "own": [0]}
+        hops = replace(hops, powers=powers[blocks])
         output = cls(
             center=learned.mean(dim=0),
             smooth=tuple(options.smooth),
