@@ -100,7 +100,7 @@ def test_blocks_are_chosen_by_links_kept_from_training() -> None:
     model = small(epochs=60).fit(DATA)
     assert model.choice_ is not None
     assert set(model.choice_["auc"]) == {"learned", "features", "own"}
-    widths = {"learned": 16 + 40, "untrained": 40, "own": 8}
+    widths = {"learned": 16 + 24, "untrained": 40, "own": 8}
     assert model.embedding_.shape == (200, widths[model.choice_["blocks"]])
     assert small(dim=5).fit_transform(DATA).shape == (200, 5)
 
@@ -112,7 +112,7 @@ def test_new_graphs_are_embedded_by_the_same_encoder(encoder: str, with_features
     model = small(encoder=encoder, with_features=with_features, options={"output.blocks": "learned"}).fit(DATA)
     np.testing.assert_allclose(model.transform(DATA), model.embedding_, atol=1e-6)
     vectors = model.transform(other)
-    assert vectors.shape == (120, 16 + (40 if with_features else 0))
+    assert vectors.shape == (120, 16 + (24 if with_features else 0))
     assert not np.allclose(vectors[:10], model.embedding_[:10])
 
 

@@ -174,5 +174,5 @@ def test_irregular_graphs_are_embedded_with_remarks(user_graph: Path, capsys: py
     for remark in (*loops, *directions, "the same for all nodes"):
         assert remark in remarks
     vectors = load_embeddings(Path("out/embeddings.npz")).vectors
-    assert vectors.shape == (8, 2 * 16 + 5 * 3 + 8)  # learned and smoothed, five hops, spectral vectors
+    assert vectors.shape == (8, 2 * 16 + 3 * 3 + 8)  # learned and smoothed, three hops, spectral vectors
     assert np.isfinite(vectors).all()

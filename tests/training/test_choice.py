@@ -92,7 +92,7 @@ def test_strong_features_are_learned_from_and_links_between_unlike_nodes_are_not
     learned, own = run(homophily=0.8, signal=3, train__lr=3e-3), run(homophily=0.05, signal=2)
     assert learned.facts["choice"]["blocks"] == "learned"
     assert learned.facts["blocks"] == ["learned", "smoothed once", "features of several hops", "spectral vectors"]
-    assert learned.embeddings.shape == (900, 2 * 64 + 5 * 32 + 128)
+    assert learned.embeddings.shape == (900, 2 * 64 + 3 * 32 + 128)
     assert own.facts["choice"]["blocks"] == "own"
     assert own.facts["blocks"] == ["own features"]
     assert own.embeddings.shape == (900, 32)
