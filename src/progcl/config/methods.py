@@ -173,6 +173,22 @@ class NeighborsOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
+class SignaOptions(MethodOptions):
+    """SIGNA.
+
+    Args:
+        drop_positives: α, share of the edges whose ends count as negatives in a step, in each direction
+    """
+
+    name: str = "signa"
+    drop_positives: float = 0.4
+    supports = frozenset({"inductive"})
+
+    def __post_init__(self) -> None:
+        in_range("drop_positives", self.drop_positives, 0, 1, "SIGNA uses 0.3 to 0.95")
+
+
+@dataclass(frozen=True)
 class DgiOptions(MethodOptions):
     """Deep Graph Infomax, which has no options of its own."""
 
@@ -293,6 +309,7 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "merit": Entry(MeritOptions, "progcl.methods.merit:Merit"),
     "bgrl": Entry(BgrlOptions, "progcl.methods.bgrl:Bgrl"),
     "neighbors": Entry(NeighborsOptions, "progcl.methods.neighbors:Neighbors"),
+    "signa": Entry(SignaOptions, "progcl.methods.signa:Signa"),
     "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
     "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
