@@ -106,6 +106,7 @@ def run(name: str, group: str, seed: int) -> Iterator[dict[str, Any]]:
     data = load_graph(name)
     last, score = torch.empty(0), None
     for row, vectors, facts in make_rows(data, group, seed):
+        facts = {**facts, "peak_mb": peak_mb()}
         if vectors is not last or score is None:
             last, score = vectors, linear_probe(vectors, data, "clean", nodes=GRAPHS[name])
         yield {
@@ -129,7 +130,7 @@ def make_rows(data: Data, group: str, seed: int) -> Iterator[tuple[str, Tensor, 
     trainer = Trainer(config, data)
     start = time.perf_counter()
     list(trainer.run(config.train.epochs))
-    facts = {"seconds": round(time.perf_counter() - start, 1), "peak_mb": peak_mb(), **describe_mixture(trainer)}
+    facts = {"seconds": round(time.perf_counter() - start, 1), **describe_mixture(trainer)}
     if group in ("deepwalk", "GRACE"):
         yield group, trainer.embed(), facts
         return
@@ -177,31 +178,56 @@ def describe_mixture(trainer: Trainer) -> dict[str, Any]:
     return {"mixture": {name: round(value, 4) for name, value in values.items()}}
 
 
+Cells = dict[tuple[str, str], dict[int, list[float]]]  # accuracies by row and graph, and by seed
+
+
 def print_tables(entries: list[dict[str, Any]]) -> None:
-    """All rows; `embed` against the best row without training; each miner against none."""
-    by_cell: dict[tuple[str, str], list[list[float]]] = {}
+    """All rows; `embed` against the best row without training; ProGCL's miners against none."""
+    cells: Cells = {}
     for entry in entries:
-        by_cell.setdefault((entry["row"], entry["graph"]), []).append(entry["accuracies"])
-    names = [name for name in GRAPHS if any(cell[1] == name for cell in by_cell)]
-    rows = list(dict.fromkeys([*BASELINES, "deepwalk", "untrained encoder", "GRACE", *(cell[0] for cell in by_cell)]))
-    print(format_markdown(rows, names, lambda row, name: [float(np.mean(x)) for x in by_cell.get((row, name), [])]))
-    print("\nembed - best row without training, and ProGCL - none, with 95 % intervals over seeds and splits\n")
-    print("| | best without training | embed | " + " | ".join(MINERS) + " (learned and smoothed) |")
-    print("|-" * (3 + len(MINERS)) + "|")
+        cells.setdefault((entry["row"], entry["graph"]), {})[entry["seed"]] = entry["accuracies"]
+    names = [name for name in GRAPHS if any(cell[1] == name for cell in cells)]
+    plain = [row for row, _ in cells if " + progcl" not in row]
+    rows = list(dict.fromkeys([*BASELINES, "deepwalk", "untrained encoder", "GRACE", *plain]))
+    print(format_markdown(rows, names, lambda *cell: [float(np.mean(each)) for each in cells.get(cell, {}).values()]))
+    print("\nembed - best row without training, 95 % interval over seeds and splits\n")
+    print("| | best without training | gain of embed | of all blocks | seconds, one core | memory |\n|-|-|-|-|-|-|")
     for name in names:
-        print(f"| {name} | " + " | ".join(compare(by_cell, name)) + " |")
+        known = [row for row in BASELINES if (row, name) in cells]
+        best = max(known, key=lambda row: float(np.mean(list(cells[row, name].values()))), default="")
+        if ("embed", name) in cells and best:
+            gains = " | ".join(compare(cells, name, row, best) for row in ("embed", "all blocks"))
+            print(f"| {name} | {best} | {gains} | {describe_cost(entries, name)} |")
+    print("\nProGCL - no mining, 95 % interval over seeds and splits; how well p tells true negatives, by label\n")
+    print("| | learned and smoothed | all blocks | AUC of p | calibration error | seeds |\n|-|-|-|-|-|-|")
+    for name in names:
+        for miner in MINERS:
+            gains = [compare(cells, name, f"{row} + {miner}", row) for row in MINED_ROWS]
+            found = [entry for entry in entries if (entry["graph"], entry["group"]) == (name, miner)]
+            if found:
+                mixture = next((entry["mixture"] for entry in found if "mixture" in entry), None)
+                keys = ("auc", "calibration error")
+                facts = ["no mixture"] * 2 if mixture is None else [f"{mixture[key]:.2f}" for key in keys]
+                seeds = len({entry["seed"] for entry in found})
+                print(f"| {name}, {miner} | " + " | ".join([*gains, *facts, str(seeds)]) + " |")
 
 
-def compare(cells: dict[tuple[str, str], list[list[float]]], name: str) -> Iterator[str]:
-    """The best row without training, the gain of `embed` over it, and of each miner over none."""
-    rows = [row for row in BASELINES if (row, name) in cells]
-    best = max(rows, key=lambda row: float(np.mean(cells[row, name])), default="")
-    yield best
-    pairs = [("embed", best), *((f"learned and smoothed + {miner}", "learned and smoothed") for miner in MINERS)]
-    for row, other in pairs:
-        one, two = cells.get((row, name), []), cells.get((other, name), [])
-        number = min(len(one), len(two)) if min(len(one), len(two)) > 1 else max(len(one), len(two))
-        yield str(paired_difference(one[:number], two[:number])) if one and two else ""
+def compare(cells: Cells, name: str, row: str, other: str) -> str:
+    """The difference of two rows over the seeds that both have; a row without training has one for all seeds."""
+    one, two = cells.get((row, name), {}), cells.get((other, name), {})
+    if other in BASELINES and two:
+        two = dict.fromkeys(one, next(iter(two.values())))
+    shared = sorted(one.keys() & two.keys())
+    if not shared:
+        return ""
+    return str(paired_difference([one[seed] for seed in shared], [two[seed] for seed in shared]))
+
+
+def describe_cost(entries: list[dict[str, Any]], name: str) -> str:
+    """Median seconds of training and of embedding, and the largest peak of memory."""
+    runs = [entry for entry in entries if (entry["graph"], entry["row"]) == (name, "embed")]
+    train, embed = (float(np.median([run[key] for run in runs])) for key in ("seconds", "embed_seconds"))
+    return f"{train:.0f} + {embed:.0f} | {max(run['peak_mb'] for run in runs) / 1000:.1f} GB"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Every code block of the documentation runs, every name in it exists, and it builds without a warning."""
 
 import ast
+import os
 import re
 import shlex
 import shutil
@@ -148,3 +149,15 @@ def test_the_documentation_builds_without_warnings(tmp_path: Path, monkeypatch: 
     page = (tmp_path / "api.html").read_text()
     for name in progcl.__all__:
         assert f'id="{getattr(progcl, name).__module__}.{name}"' in page, name
+
+
+def test_the_tables_of_embed_are_those_of_the_ledger() -> None:
+    """`python benchmarks/embed_table.py --table` prints what docs/graph.md and docs/recipes.md show."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "embed_table.py"), "--table"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    shown = (ROOT / "docs" / "graph.md").read_text() + (ROOT / "docs" / "recipes.md").read_text()
+    lines = [line for line in printed.splitlines() if line.startswith("|")]
+    assert len(lines) > 20
+    for line in lines:
+        assert line in shown, line
