@@ -9,13 +9,13 @@ graphs that are not used here.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from graphs import TUNING, load_graph, make_tuning_splits
 from ledger import append_entry, read_ledger
-from torch_geometric.data import Data
 from tqdm import tqdm
 
 from progcl import load_config
@@ -25,48 +25,57 @@ from progcl.evaluation.probe import probe_clean
 from progcl.training.trainer import Trainer
 
 LEDGER = Path(__file__).parents[1] / "results" / "embed-settings.jsonl"
-CHANGES: list[dict[str, Any]] = [
+TRAINING: list[dict[str, Any]] = [
     {},
-    {"steps": 0},
-    {"steps": 200},
     {"steps": 800},
     {"encoder.dropout": 0.4},
+    {"encoder.init": "glorot"},
+    {"encoder.norm_last": False},
     {"loss.tau": 0.5},
     {"method.drop_positives": 0.0},
     {"method.steps": 2},
+]
+OUTPUTS: list[dict[str, Any]] = [  # of the training with the settings in use
     {"output.smooth": [0]},
+    {"output.smooth": [1]},
     {"output.smooth": [0, 1, 2]},
+    {"hops.beside": [0, 1, 2, 4, 8]},
+    {"output.features": False},
     {"output.structure": 0},
 ]
+SPLITS = 12
 
 
 def main() -> None:
-    """Run what is missing, then print mean accuracies by change, and their difference from the settings in use."""
+    """Run what is missing, then print the mean accuracy of each change, and its difference from the settings in use."""
     seeds = [int(seed) for seed in sys.argv[1:]] or [0, 1]
     done = [(entry["graph"], entry["change"], entry["seed"]) for entry in read_ledger(LEDGER)]
-    missing = [(name, change, seed) for seed in seeds for name in TUNING for change in CHANGES]
+    missing = [(name, change, seed) for seed in seeds for name in TUNING for change in TRAINING]
     for name, change, seed in tqdm([each for each in missing if each not in done]):
-        data = load_graph(name)
-        accuracies = evaluate(change, data, seed)
-        append_entry(LEDGER, {"graph": name, "change": change, "seed": seed, "accuracies": accuracies})
-    for change in CHANGES:
+        for each, accuracies in evaluate(name, change, seed):
+            append_entry(LEDGER, {"graph": name, "change": each, "seed": seed, "accuracies": accuracies})
+    print(f"| change | mean gain | {' | '.join(TUNING)} |\n" + "|-" * (2 + len(TUNING)) + "|")
+    for change in [*TRAINING, *OUTPUTS]:
         cells = [compare(name, change) for name in TUNING]
-        print(
-            f"{cells and np.mean([cell[1] for cell in cells]):+.2f}  {change}",
-            *(f"{a:.2f} ({d:+.2f})" for a, d in cells),
-        )
+        text = ", ".join(f"`{key}: {value}`" for key, value in change.items()) or "none"
+        gains = " | ".join(f"{mean:.2f} ({gain:+.2f})" for mean, gain in cells)
+        print(f"| {text} | {np.mean([gain for _, gain in cells]):+.2f} | {gains} |")
 
 
-def evaluate(change: dict[str, Any], data: Data, seed: int) -> list[float]:
-    """Accuracies in percent on the tuning nodes."""
+def evaluate(name: str, change: dict[str, Any], seed: int) -> Iterator[tuple[dict[str, Any], list[float]]]:
+    """Accuracies in percent on the tuning nodes with all blocks; of the settings in use, also with other outputs."""
+    data = load_graph(name)
     options = {key: value for key, value in change.items() if key != "steps"}
-    steps = {"steps": change["steps"]} if change.get("steps") else {}
+    steps = {"steps": change["steps"]} if "steps" in change else {}
     overrides = {**settings_by_size(int(data.num_nodes), **steps), **options, "train.seed": seed}
-    trainer = Trainer(load_config("embed", {**choose_settings(data, overrides), "probe.protocol": "none"}), data)
-    if change.get("steps") != 0:
-        list(trainer.run(trainer.config.train.epochs))
-    accuracies = probe_clean(trainer.embed(), labels_of(data), make_tuning_splits(data))
-    return [round(100 * accuracy, 3) for accuracy in accuracies]
+    overrides |= {"output.blocks": "learned", "probe.protocol": "none"}
+    trainer = Trainer(load_config("embed", choose_settings(data, overrides)), data)
+    list(trainer.run(trainer.config.train.epochs))
+    splits = make_tuning_splits(data)[:SPLITS]
+    for each in [change, *([] if change else OUTPUTS)]:
+        if each is not change:
+            trainer.config = load_config("embed", choose_settings(data, {**overrides, **each}))
+        yield each, [round(100 * value, 3) for value in probe_clean(trainer.embed(), labels_of(data), splits)]
 
 
 def compare(name: str, change: dict[str, Any]) -> tuple[float, float]:
