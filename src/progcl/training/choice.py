@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from progcl.graph.hop_features import HopFeatures, project
 
 MIN_HELDOUT, MAX_PAIRS = 50, 20_000  # edges to judge by
 SEED = 0  # of the pairs without a link
-MAX_ERROR_RATIO = 1.5  # of 1 - AUC, of the learned vectors to features that were smoothed over all other links
+MIN_LOG_ODDS = 0.8  # of the learned vectors' AUC, as a share of those of features smoothed over all other links
 MIN_GAIN = 0.01  # in AUC, of the learned vectors over the features that they were learned from
 LINKS_MATTER = 0.52  # AUC below which linked nodes are no more alike than others
 LINKS_OPPOSE = 0.42  # below this, they are so unlike that hops tell much
@@ -61,7 +62,7 @@ class Choice:
         """
         if max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE and self.varies:
             return "own"
-        is_good = 1 - self.learned <= MAX_ERROR_RATIO * (1 - self.features)
+        is_good = log_odds(self.learned) >= MIN_LOG_ODDS * log_odds(self.features)
         return "learned" if is_good and self.learned >= self.own + MIN_GAIN else "untrained"
 
     def facts(self) -> dict[str, Any]:
@@ -83,6 +84,12 @@ def describe_choice(facts: dict[str, Any]) -> str:
     }
     areas = f"learned {learned:.3f}, features of several hops {features:.3f}, own features {own:.3f}"
     return f"{reasons[facts['blocks']]} (AUC of links that training did not see: {areas})"
+
+
+def log_odds(auc: float) -> float:
+    """log(AUC / (1 - AUC)): 0 for chance; counts gains near 1/2 and errors near 1 alike."""
+    clipped = min(max(auc, 1e-6), 1 - 1e-6)
+    return math.log(clipped / (1 - clipped))
 
 
 def link_auc(vectors: Tensor, links: Tensor) -> float:
