@@ -209,3 +209,14 @@ def test_mapped_features_are_not_copied(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", data.x.double().numpy())
     with pytest.raises(InputError, match="float32"):
         prepare(Data(x=np.load(tmp_path / "x.npy", mmap_mode="r"), edge_index=data.edge_index))
+
+
+@pytest.mark.parametrize("chunk", [7, 10**6])
+def test_features_that_scaling_makes_equal_are_remarked_on(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("progcl.data.prepare.CHUNK_ROWS", chunk)
+    data = csbm(nodes=30)
+    remark = "scaled to length 1, the features of all nodes are the same: they tell nothing"
+    positive = torch.rand(30, 1) + 0.1
+    for x, expected in ((positive, True), (positive.index_fill(0, torch.tensor([29]), -1.0), False), (data.x, False)):
+        prepared = prepare(Data(x=x, edge_index=data.edge_index))
+        assert (remark in prepared.remarks) == expected

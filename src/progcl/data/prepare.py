@@ -205,8 +205,9 @@ def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool) -> li
         remarks.append(f"the largest feature is {ratio:,.0f} times the median and hides others: rescale the columns")
     if mapped:  # rows would need another pass over the file
         return remarks
-    unit = torch.nn.functional.normalize(x, dim=1)
-    if bool((unit == unit[0]).all()):
+    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(CHUNK_ROWS))
+    first = torch.nn.functional.normalize(x[:1], dim=1)
+    if all(bool((rows == first).all()) for rows in unit):  # most often the first chunk decides
         remarks.append("scaled to length 1, the features of all nodes are the same: they tell nothing")
     hashes = np.fromiter((hash(row.tobytes()) for row in x.numpy()), np.int64, len(x))
     if repeated := len(x) - len(np.unique(hashes)):
