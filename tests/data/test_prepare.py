@@ -1,5 +1,6 @@
 """The one door for graphs: what `prepare` validates, changes, keeps and remarks on."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,7 +214,7 @@ def test_mapped_features_are_not_copied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk", [7, 10**6])
 def test_features_that_scaling_makes_equal_are_remarked_on(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("progcl.data.prepare.CHUNK_ROWS", chunk)
+    monkeypatch.setattr(sys.modules["progcl.data.prepare"], "CHUNK_ROWS", chunk)  # the function has the same name
     data = csbm(nodes=30)
     remark = "scaled to length 1, the features of all nodes are the same: they tell nothing"
     positive = torch.rand(30, 1) + 0.1
