@@ -197,6 +197,47 @@ class DgiOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
+class MvgrlOptions(MethodOptions):
+    """MVGRL.
+
+    Args:
+        teleport: α of the personalized PageRank that is the second view
+        strongest: how many of its largest entries a node keeps as edges
+        sample: nodes that the loss of a step sums over, sampled anew in larger graphs
+    """
+
+    name: str = "mvgrl"
+    teleport: float = 0.2
+    strongest: int = 32
+    sample: int = 8000
+    supports = frozenset({"inductive"})
+
+    def __post_init__(self) -> None:
+        in_range("teleport", self.teleport, 0.001, 1, "MVGRL uses 0.2")
+        in_range("strongest", self.strongest, 1)
+        in_range("sample", self.sample, 2, hint="MVGRL uses 4 blocks of 2000")
+
+
+@dataclass(frozen=True)
+class SageOptions(MethodOptions):
+    """Unsupervised GraphSAGE.
+
+    Args:
+        steps: random steps that are taken from every seed node of a batch; the nodes on the way are its positives
+        negatives: Q, weight of the noise, as a number of drawn nodes for each positive
+    """
+
+    name: str = "sage"
+    steps: int = 5
+    negatives: int = 20
+    supports = frozenset({"batches", "inductive", "hop-table"})
+
+    def __post_init__(self) -> None:
+        in_range("steps", self.steps, 1, hint="GraphSAGE uses 5")
+        in_range("negatives", self.negatives, 1, hint="GraphSAGE uses 20")
+
+
+@dataclass(frozen=True)
 class RawOptions(MethodOptions):
     """The features as they are, which have no options."""
 
@@ -311,6 +352,8 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "neighbors": Entry(NeighborsOptions, "progcl.methods.neighbors:Neighbors"),
     "signa": Entry(SignaOptions, "progcl.methods.signa:Signa"),
     "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
+    "mvgrl": Entry(MvgrlOptions, "progcl.methods.mvgrl:Mvgrl"),
+    "sage": Entry(SageOptions, "progcl.methods.sage:Sage"),
     "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),
