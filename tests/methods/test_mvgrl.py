@@ -26,10 +26,11 @@ def make(**changes: Any) -> tuple[Graph, Mvgrl]:
     return trainer.graph, trainer.method
 
 
-def tensors(n: int = 12, d: int = 5) -> tuple[list[Tensor], Tensor, Tensor]:
+def tensors(n: int = 12, d: int = 5) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
-    nodes = [torch.randn(n, d, generator=generator, dtype=torch.float64) for _ in range(4)]
-    return nodes, torch.randn(d, d, generator=generator, dtype=torch.float64), torch.tensor(0.3, dtype=torch.float64)
+    h1, h2, c1, c2 = torch.randn(4, n, d, generator=generator, dtype=torch.float64)
+    weight = torch.randn(d, d, generator=generator, dtype=torch.float64)
+    return h1, h2, c1, c2, weight, torch.tensor(0.3, dtype=torch.float64)
 
 
 def naive_infomax(h1: Tensor, h2: Tensor, c1: Tensor, c2: Tensor, weight: Tensor, bias: Tensor) -> float:
@@ -44,9 +45,8 @@ def naive_infomax(h1: Tensor, h2: Tensor, c1: Tensor, c2: Tensor, weight: Tensor
 
 
 def test_the_loss_is_its_definition() -> None:
-    nodes, weight, bias = tensors()
-    loss = cross_view_infomax(*nodes, weight, bias).item()
-    assert loss == pytest.approx(naive_infomax(*nodes, weight, bias), rel=1e-10)
+    loss = cross_view_infomax(*tensors()).item()
+    assert loss == pytest.approx(naive_infomax(*tensors()), rel=1e-10)
 
 
 def test_the_loss_is_that_of_pygcl(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_the_loss_is_that_of_pygcl(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in_for_compiled_packages(monkeypatch)
     models = pytest.importorskip("GCL.models", exc_type=ImportError)
     losses = pytest.importorskip("GCL.losses", exc_type=ImportError)
-    (h1, h2, c1, c2), weight, bias = tensors()
+    h1, h2, c1, c2, weight, bias = tensors()
     contrast = models.DualBranchContrast(losses.JSD(lambda s, h: (h @ weight @ s.T + bias).T), mode="G2L")
     s1, s2 = (h.mean(dim=0, keepdim=True).sigmoid() for h in (h1, h2))
     theirs = contrast(h1=h1, h2=h2, g1=s1, g2=s2, h3=c1, h4=c2).item()
