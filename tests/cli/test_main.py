@@ -47,7 +47,7 @@ BAD = [
     (["train", "digits", "--loss.tau", "0"], "the paper uses 0.2 to 0.4"),
     (["train", "digits", "--miner.name", "progcl-wait"], "did you mean `progcl-weight`?"),
     (["train", "digits", "--method.name", "gcaa"], "did you mean `gca`?"),
-    (["train", "digits", "--method.teleport", "0.1"], "`merit` has it"),
+    (["train", "digits", "--method.teleport", "0.1"], "`merit` and `mvgrl` have it"),
     (["train", "fotos"], "did you mean `photo`?"),
     (["train", "absent.yaml"], "there is no file"),
     (["train", "digits", "--data.nodes", "5"], "no option `nodes`"),

@@ -1,48 +1,14 @@
-"""Options of every method: one frozen dataclass each, and the table of methods by name."""
+"""Options of methods: one frozen dataclass each, and the table of all methods by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal
 
-from progcl.config.options import Entry, Options
-from progcl.errors import InputError, in_range
-
-
-class Ability(NamedTuple):
-    """Something a run may ask of its method: what is said of a method without it, and the way to do without."""
-
-    lack: str
-    remedy: str
-
-
-ABILITIES = {
-    "batches": Ability("needs the whole graph in a step", "--batch.size null"),
-    "inductive": Ability("embeds only the graph that it was trained on", "--data.inductive false"),
-    "processes": Ability("runs in one process", "start it without torchrun"),
-    "miner": Ability("has no negatives for a miner", "--miner.name none"),
-    "anchors": Ability("cannot contrast a part of the nodes", "--train.anchors null"),
-    "hop-table": Ability("passes messages in every step", "--encoder.name gcn"),
-}
-
-
-@dataclass(frozen=True)
-class MethodOptions(Options):
-    """What every method has.
-
-    Args:
-        name: a name that `progcl ls methods` lists, or your own as package.module:Class
-    """
-
-    supports: ClassVar[frozenset[str]] = frozenset()  # of ABILITIES
-
-    def require(self, ability: str) -> None:
-        """Raise `InputError` if the method does not support what a run asks for."""
-        if ability in self.supports:
-            return
-        able = [name for name, entry in METHODS.items() if ability in entry.options.supports]
-        lack, remedy = ABILITIES[ability]
-        raise InputError(f"method `{self.name}` {lack}", f"{remedy}, or a method that can: {', '.join(able)}")
+from progcl.config.abilities import ABILITIES as ABILITIES
+from progcl.config.abilities import MethodOptions as MethodOptions
+from progcl.config.options import Entry
+from progcl.errors import in_range
 
 
 @dataclass(frozen=True)
@@ -197,6 +163,47 @@ class DgiOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
+class MvgrlOptions(MethodOptions):
+    """MVGRL.
+
+    Args:
+        teleport: α of the personalized PageRank that is the second view
+        strongest: how many of its largest entries a node keeps as edges
+        sample: nodes that the loss of a step sums over, sampled anew in larger graphs
+    """
+
+    name: str = "mvgrl"
+    teleport: float = 0.2
+    strongest: int = 32
+    sample: int = 8000
+    supports = frozenset({"inductive"})
+
+    def __post_init__(self) -> None:
+        in_range("teleport", self.teleport, 0.001, 1, "MVGRL uses 0.2")
+        in_range("strongest", self.strongest, 1)
+        in_range("sample", self.sample, 2, hint="MVGRL uses 4 blocks of 2000")
+
+
+@dataclass(frozen=True)
+class SageOptions(MethodOptions):
+    """Unsupervised GraphSAGE.
+
+    Args:
+        steps: random steps that are taken from every seed node of a batch; the nodes on the way are its positives
+        negatives: Q, weight of the noise, as a number of drawn nodes for each positive
+    """
+
+    name: str = "sage"
+    steps: int = 5
+    negatives: int = 20
+    supports = frozenset({"batches", "inductive", "hop-table"})
+
+    def __post_init__(self) -> None:
+        in_range("steps", self.steps, 1, hint="GraphSAGE uses 5")
+        in_range("negatives", self.negatives, 1, hint="GraphSAGE uses 20")
+
+
+@dataclass(frozen=True)
 class RawOptions(MethodOptions):
     """The features as they are, which have no options."""
 
@@ -311,6 +318,8 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "neighbors": Entry(NeighborsOptions, "progcl.methods.neighbors:Neighbors"),
     "signa": Entry(SignaOptions, "progcl.methods.signa:Signa"),
     "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
+    "mvgrl": Entry(MvgrlOptions, "progcl.methods.mvgrl:Mvgrl"),
+    "sage": Entry(SageOptions, "progcl.methods.sage:Sage"),
     "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),
