@@ -1,48 +1,15 @@
-"""Options of every method: one frozen dataclass each, and the table of methods by name."""
+"""Options of methods: one frozen dataclass each, and the table of all methods by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal
 
-from progcl.config.options import Entry, Options
-from progcl.errors import InputError, in_range
-
-
-class Ability(NamedTuple):
-    """Something a run may ask of its method: what is said of a method without it, and the way to do without."""
-
-    lack: str
-    remedy: str
-
-
-ABILITIES = {
-    "batches": Ability("needs the whole graph in a step", "--batch.size null"),
-    "inductive": Ability("embeds only the graph that it was trained on", "--data.inductive false"),
-    "processes": Ability("runs in one process", "start it without torchrun"),
-    "miner": Ability("has no negatives for a miner", "--miner.name none"),
-    "anchors": Ability("cannot contrast a part of the nodes", "--train.anchors null"),
-    "hop-table": Ability("passes messages in every step", "--encoder.name gcn"),
-}
-
-
-@dataclass(frozen=True)
-class MethodOptions(Options):
-    """What every method has.
-
-    Args:
-        name: a name that `progcl ls methods` lists, or your own as package.module:Class
-    """
-
-    supports: ClassVar[frozenset[str]] = frozenset()  # of ABILITIES
-
-    def require(self, ability: str) -> None:
-        """Raise `InputError` if the method does not support what a run asks for."""
-        if ability in self.supports:
-            return
-        able = [name for name, entry in METHODS.items() if ability in entry.options.supports]
-        lack, remedy = ABILITIES[ability]
-        raise InputError(f"method `{self.name}` {lack}", f"{remedy}, or a method that can: {', '.join(able)}")
+from progcl.config.abilities import ABILITIES as ABILITIES
+from progcl.config.abilities import MethodOptions as MethodOptions
+from progcl.config.baselines import ColesOptions, GaeOptions, VgaeOptions
+from progcl.config.options import Entry
+from progcl.errors import in_range
 
 
 @dataclass(frozen=True)
@@ -311,6 +278,9 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "neighbors": Entry(NeighborsOptions, "progcl.methods.neighbors:Neighbors"),
     "signa": Entry(SignaOptions, "progcl.methods.signa:Signa"),
     "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
+    "gae": Entry(GaeOptions, "progcl.methods.autoencoder:Gae"),
+    "vgae": Entry(VgaeOptions, "progcl.methods.autoencoder:Vgae"),
+    "coles": Entry(ColesOptions, "progcl.methods.coles:Coles"),
     "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),

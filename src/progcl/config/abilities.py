@@ -1,0 +1,47 @@
+"""What the options of every method have, and what a run may ask of a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from progcl.config.options import Options
+from progcl.errors import InputError
+
+
+class Ability(NamedTuple):
+    """Something a run may ask of its method: what is said of a method without it, and the way to do without."""
+
+    lack: str
+    remedy: str
+
+
+ABILITIES = {
+    "batches": Ability("needs the whole graph in a step", "--batch.size null"),
+    "inductive": Ability("embeds only the graph that it was trained on", "--data.inductive false"),
+    "processes": Ability("runs in one process", "start it without torchrun"),
+    "miner": Ability("has no negatives for a miner", "--miner.name none"),
+    "anchors": Ability("cannot contrast a part of the nodes", "--train.anchors null"),
+    "hop-table": Ability("passes messages in every step", "--encoder.name gcn"),
+}
+
+
+@dataclass(frozen=True)
+class MethodOptions(Options):
+    """What every method has.
+
+    Args:
+        name: a name that `progcl ls methods` lists, or your own as package.module:Class
+    """
+
+    supports: ClassVar[frozenset[str]] = frozenset()  # of ABILITIES
+
+    def require(self, ability: str) -> None:
+        """Raise `InputError` if the method does not support what a run asks for."""
+        if ability in self.supports:
+            return
+        from progcl.config.methods import METHODS  # which imports this module
+
+        able = [name for name, entry in METHODS.items() if ability in entry.options.supports]
+        lack, remedy = ABILITIES[ability]
+        raise InputError(f"method `{self.name}` {lack}", f"{remedy}, or a method that can: {', '.join(able)}")
