@@ -52,3 +52,30 @@ class ColesOptions(MethodOptions):
         in_range("hops", self.hops, 0, hint="COLES uses 8")
         in_range("negatives", self.negatives, 1, hint="COLES uses 2")
         in_range("negative_weight", self.negative_weight, 0, 10, "COLES uses 0.9")
+
+
+@dataclass(frozen=True)
+class GmiOptions(MethodOptions):
+    """GMI.
+
+    Args:
+        features: α, weight of what an embedding tells of its node's features
+        neighbors: β, weight of what it tells of the neighbors' features
+        edges: γ, weight of the edges
+        negatives: other nodes drawn for each node
+        pairs: largest number of edges, and of pairs without one, that are drawn in a step
+    """
+
+    name: str = "gmi"
+    features: float = 0.8
+    neighbors: float = 1.0
+    edges: float = 1.0
+    negatives: int = 5
+    pairs: int = 2**15
+    supports = frozenset({"inductive"})
+
+    def __post_init__(self) -> None:
+        for name in ("features", "neighbors", "edges"):
+            in_range(name, getattr(self, name), 0, 10, "GMI uses 0.8 for features, and 1")
+        in_range("negatives", self.negatives, 1, hint="GMI uses 5")
+        in_range("pairs", self.pairs, 1)
