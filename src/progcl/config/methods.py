@@ -7,6 +7,7 @@ from typing import Literal
 
 from progcl.config.abilities import ABILITIES as ABILITIES
 from progcl.config.abilities import MethodOptions as MethodOptions
+from progcl.config.baselines import ColesOptions, GaeOptions, GmiOptions, VgaeOptions
 from progcl.config.options import Entry
 from progcl.errors import in_range
 
@@ -320,6 +321,10 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "dgi": Entry(DgiOptions, "progcl.methods.dgi:Dgi"),
     "mvgrl": Entry(MvgrlOptions, "progcl.methods.mvgrl:Mvgrl"),
     "sage": Entry(SageOptions, "progcl.methods.sage:Sage"),
+    "gae": Entry(GaeOptions, "progcl.methods.autoencoder:Gae"),
+    "vgae": Entry(VgaeOptions, "progcl.methods.autoencoder:Vgae"),
+    "coles": Entry(ColesOptions, "progcl.methods.coles:Coles"),
+    "gmi": Entry(GmiOptions, "progcl.methods.gmi:Gmi"),
     "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),
