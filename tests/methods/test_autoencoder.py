@@ -81,13 +81,12 @@ def test_the_loss_of_vgae_is_its_definition_and_that_of_pyg() -> None:
 
 @pytest.mark.parametrize("name", ["gae", "vgae"])
 def test_the_seed_decides_every_parameter_and_every_step(name: str) -> None:
-    """Nothing is drawn from torch's global generator."""
+    """Nothing depends on torch's global generator, from which PyG would draw."""
     states = []
     for seed in (1, 2):
         torch.manual_seed(seed)
         graph, method = make(name)
         method.loss(graph)
-        assert torch.initial_seed() == seed
         states.append((method.state_dict(), method.loss(graph)))
     assert torch.equal(states[0][1], states[1][1])
     for key, value in states[0][0].items():
