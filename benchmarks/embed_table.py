@@ -58,7 +58,7 @@ METHODS = {  # rows without training, by options of the method
     "features of five hops": {"method.name": "hops"},
     "spectral vectors": {"method.name": "spectral"},
 }
-DEEPWALK = {"method.name": "deepwalk", "method.walk_length": 80, "encoder.hidden": 128, "train.epochs": 10}
+DEEPWALK = {"method.name": "deepwalk", "method.walk_length": 80, "encoder.hidden": 128}
 MINERS = ("progcl-weight", "progcl-mix")
 UNTRAINED = "hops and spectral vectors"
 BASELINES = (*METHODS, UNTRAINED)
@@ -155,7 +155,8 @@ def make_config(data: Data, changes: dict[str, Any], seed: int) -> Config:
 def make_group_config(data: Data, group: str, seed: int) -> Config:
     """The configuration of one training."""
     if group == "deepwalk":
-        return load_config("csbm", {**DEEPWALK, "train.seed": seed, "probe.protocol": "none"})
+        training = {"train.epochs": 10, "train.lr": 0.01, "train.seed": seed}  # ten walks from every node
+        return load_config("csbm", {**DEEPWALK, **training, "probe.protocol": "none"})
     if group == "GRACE":
         anchors = ANCHORS if int(data.num_nodes) > MAX_WHOLE_NODES else None
         options = {"miner.name": "none", "train.seed": seed, "probe.protocol": "none", "train.anchors": anchors}
