@@ -12,6 +12,8 @@ import numpy as np
 from progcl.config.schema import Config
 from progcl.training.checkpoint import write_text
 
+ACRONYMS = {"grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"}  # among methods
+
 
 @dataclass(frozen=True)
 class Score:
@@ -52,7 +54,7 @@ def describe_run(config: Config, facts: dict[str, Any]) -> str:
     name, miner = config.method.name, config.miner.name
     if "blocks" in facts and "learned" not in facts["blocks"]:
         return f"no training: {', '.join(facts['blocks'])}"
-    base = name.upper() if name in ("grace", "gca", "merit", "bgrl", "dgi") else name
+    base = name.upper() if name in ACRONYMS else name
     if miner == "none":
         return f"{base}, no mining" if "miner" in config.method.supports else base
     estimator, mixture = getattr(config.miner, "estimator", None), facts.get("mixture")
