@@ -12,7 +12,7 @@ class NonEdges:
     """All ordered pairs of two different nodes that no edge joins, to draw from.
 
     A pair (i, j) has the number i·N + j. With the sorted numbers k₀ < k₁ < ... of edges and self-loops, the r-th number
-    that is none of them is r + |{m : kₘ - m ≤ r}|: a draw is a binary search, and none is rejected.
+    that is none of them is r plus how many m have kₘ - m ≤ r: a draw is a binary search, and none is rejected.
 
     Args:
         edge_index: edges [2, E]

@@ -27,8 +27,9 @@ class DCL(Miner):
 
     def correct(self, mass: Tensor, block: Block) -> Tensor:
         """N, [b]."""
-        expected = self.class_prior * block.count * block.exp(block.pos)
-        least = block.count * block.exp(block.pos.new_tensor(-1.0))
+        count = block.count.to(mass.dtype)
+        expected = self.class_prior * count * block.exp(block.pos)
+        least = count * block.exp(block.pos.new_tensor(-1.0))
         return ((mass - expected) / (1 - self.class_prior)).clamp_min(least)
 
     def extra_repr(self) -> str:

@@ -32,7 +32,7 @@ class ProGCLWeight(FrozenPosterior):
             score = self.score(block.rows, block.view, None if self.released else block.sim[:, 0])
             if block.excluded is not None:
                 score.masked_fill_(block.excluded, 0)
-            mean = score.sum(dim=1, keepdim=True).div_(block.count[:, None] / block.sim.size(1))
+            mean = score.sum(dim=1, keepdim=True).div_(block.count[:, None] // block.sim.size(1))
             score = torch.where(mean > 0, score.div_(mean), 1.0)
         return score.unsqueeze(1)
 
