@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from progcl.config.methods import MethodOptions
 from progcl.config.schema import Config
 from progcl.distributed import SINGLE_PROCESS, Workers
+from progcl.graph.batching import Pairing
 from progcl.graph.loader import Batch, GraphInput
 from progcl.losses import InfoNCE, Shard
 from progcl.miners import Miner, make_miner
@@ -125,6 +126,12 @@ class Method(nn.Module):
     def batches(self, epoch: int) -> Iterable[Batch]:
         """The batches of an epoch: the loader's."""
         batches: Iterable[Batch] = self.context.graph.batches(epoch)
+        return batches
+
+    def paired_batches(self, epoch: int, pair: Pairing) -> Iterable[Batch]:
+        """The loader's batches with the nodes and positives that `pair` adds; the full graph is one as it is."""
+        graph, in_batches = self.context.graph, self.context.config.batch.size is not None
+        batches: Iterable[Batch] = graph.batches(epoch, pair) if in_batches else graph.batches(epoch)
         return batches
 
     def set_epoch(self, epoch: int) -> None:

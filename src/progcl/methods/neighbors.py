@@ -56,9 +56,7 @@ class Neighbors(Method):
 
     def batches(self, epoch: int) -> Iterable[Batch]:
         """The loader's batches with the nodes that walks from the seeds visit; the full graph is one as it is."""
-        graph, in_batches = self.context.graph, self.context.config.batch.size is not None
-        batches: Iterable[Batch] = graph.batches(epoch, self.pair) if in_batches else graph.batches(epoch)
-        return batches
+        return self.paired_batches(epoch, self.pair)
 
     def pair(self, seeds: Tensor, key: int) -> PairedSeeds:
         """Seeds and the nodes that walks from them visit, with the positives among them; random by the key."""

@@ -42,9 +42,7 @@ class Sage(Method):
 
     def batches(self, epoch: int) -> Iterable[Batch]:
         """The loader's batches with what walks from the seeds visit, and noise; the full graph is one as it is."""
-        graph, in_batches = self.context.graph, self.context.config.batch.size is not None
-        batches: Iterable[Batch] = graph.batches(epoch, self.pair) if in_batches else graph.batches(epoch)
-        return batches
+        return self.paired_batches(epoch, self.pair)
 
     def pair(self, seeds: Tensor, key: int) -> PairedSeeds:
         """Seeds, visited nodes and noise, random by the key; pairs (u, v), and noise as pairs (n, n) at their end."""
