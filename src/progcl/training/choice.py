@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -45,7 +46,7 @@ class Choice:
     @classmethod
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
-        seen = data.clone()
+        seen = copy.copy(data)  # features are shared
         seen.edge_index = remove_edges(data.edge_index, heldout, int(data.num_nodes))
         own = project(data.x, features.directions).to(learned.device)
         stacked = features.transform(seen)
