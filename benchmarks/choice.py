@@ -1,8 +1,8 @@
 """What `progcl embed` chooses without labels, and what each choice would have scored.
 
 On graphs with strong, weak and no features, graphs of nearest neighbors, and drawn ones from heterophilous to
-homophilous. Accuracies are of protocol `clean` on a fifth of the nodes of graphs in the tables (the one that settings are
-chosen on), and on all nodes of other ones.
+homophilous. Accuracies are of protocol `clean` on a fifth of the nodes of graphs in the tables (the one that settings
+are chosen on), and on all nodes of other ones.
 
     python benchmarks/choice.py [GRAPH ...]     run what is missing in results/choice.jsonl, then print the table
 
