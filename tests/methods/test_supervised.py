@@ -69,7 +69,8 @@ def test_test_labels_change_no_bit(name: str, inductive: bool) -> None:
     changes |= {} if inductive else {"probe__splits": 1}
     split = make_splits(DATA, 1, nodes="heldout" if inductive else "all")[0]
     runs = []
-    for nodes in ([], split.test, split.validation, split.train):
+    changed: list[Any] = [[], split.test, split.validation, split.train]
+    for nodes in changed:
         trainer = make(name, relabel(DATA, nodes), method__patience=3, **changes)
         losses = [record.loss for record in trainer.run(8)]
         runs.append((losses, predict(trainer), trainer.embed()))
@@ -176,14 +177,15 @@ def test_inductive_batches_see_training_nodes_alone(name: str) -> None:
     assert first == second
     method = method_of(runs[0])
     if isinstance(method, FastGcn):
-        drawn = torch.cat([sample.sources for batch in method.batches(1) for sample in batch.samples])
+        loader = method.make_loader(train)
+        drawn = torch.cat([sample.sources for batch in loader.batches(1) for sample in batch.samples])
         assert torch.isin(drawn, train).all()
     assert not torch.equal(runs[0].embed()[test], runs[1].embed()[test])
 
 
 def test_batches_are_seeds_of_one_split() -> None:
     method = method_of(make("sage-supervised", batch__size=8, batch__fanouts=[4, 3]))
-    batches = list(method.batches(1))
+    batches: list[Any] = list(method.batches(1))
     assert len(batches) == method.steps == 2 * 3  # 20 training nodes of each split
     for number, split in enumerate(method.splits):
         seeds = torch.cat([batch.seeds for batch in batches[3 * number : 3 * number + 3]])
@@ -207,7 +209,7 @@ class LargestTensor(TorchDispatchMode):
 def test_memory_is_linear_in_nodes_and_edges(name: str) -> None:
     data = csbm(nodes=2000, classes=3, degree=4, features=8, signal=1)
     trainer = make(name, data, probe__splits=1)
-    with LargestTensor() as largest:
+    with LargestTensor() as largest:  # type: ignore[no-untyped-call]
         list(trainer.run(1))
         predict(trainer)
     bound = (data.edge_index.size(1) + 2000) * 8

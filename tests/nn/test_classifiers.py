@@ -24,16 +24,16 @@ KINDS = [Classifier, GcnClassifier, SageClassifier, GatClassifier]
 
 
 def make(kind: type[Classifier], shape: EncoderConfig = SHAPE, **options: Any) -> Any:
-    generators = [torch.Generator().manual_seed(seed) for seed in (0, 1)]
+    generator, draws = (torch.Generator().manual_seed(seed) for seed in (0, 1))
     options |= {"heads": 4, "output_heads": 2} if kind is GatClassifier else {}
-    network = kind(12, 3, shape, *generators, **options).eval()
+    network: Any = kind(12, 3, shape, generator, draws, **options).eval()
     for layer in network.layers:
-        nn.init.normal_(layer.bias, generator=generators[0])
+        nn.init.normal_(layer.bias, generator=generator)
     return network
 
 
 def pyg_mlp(network: Any, number: int, x: Tensor, edges: Tensor) -> Tensor:
-    layer = network.layers[number]
+    layer: nn.Linear = network.layers[number]
     return x @ layer.weight.T + layer.bias
 
 
