@@ -146,7 +146,12 @@ def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     """Changes of the preset that another method or encoder needs: no held-out edges to choose by, no dropout."""
     method, preset = str(overrides.get("method.name", "neighbors")), load_config("embed")
-    supports: frozenset[str] = getattr(options_type("method", method), "supports", frozenset())
+    options = options_type("method", method)
+    if getattr(options, "needs_labels", False):
+        raise InputError(
+            f"method `{method}` is trained with labels", "embeddings here are made without: see `progcl train`"
+        )
+    supports: frozenset[str] = getattr(options, "supports", frozenset())
     is_own = method != "neighbors"
     changes: dict[str, Any] = {"encoder.name": "gcn"} if is_own else {}
     if "batches" not in supports:

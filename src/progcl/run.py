@@ -28,6 +28,7 @@ from progcl.distributed import connect
 from progcl.errors import InputError, ProgclWarning
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
+from progcl.evaluation.supervised import score_predictions
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
 from progcl.training import checkpoint
@@ -224,6 +225,15 @@ def _line(record: Record) -> str:
     return json.dumps({key: value for key, value in asdict(record).items() if value is not None}) + "\n"
 
 
+def _score(trainer: Trainer, embeddings: Tensor, seconds: float) -> Score:
+    """The linear probe; what was trained with labels is scored by its own predictions, once for each split."""
+    config = trainer.config
+    if config.method.needs_labels:
+        return score_predictions(trainer.method, trainer.all_nodes(), config.probe)
+    options = {**config.probe.options(), "progress": trainer.progress, "seconds": seconds}
+    return linear_probe(embeddings, trainer.data, **options)
+
+
 def _finish(trainer: Trainer, folder: Path | None, score_until: float) -> Result:
     """Embed, probe, and write the results; no split of the probe is begun after `score_until`."""
     config, is_main = trainer.config, trainer.workers.is_main
@@ -233,10 +243,7 @@ def _finish(trainer: Trainer, folder: Path | None, score_until: float) -> Result
     if folder:
         checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
     start, left = time.perf_counter(), score_until - time.monotonic()
-    score = None
-    if config.probe.protocol != "none" and is_main and left > 0:
-        options = {**config.probe.options(), "progress": trainer.progress, "seconds": left}
-        score = linear_probe(embeddings, trainer.data, **options)
+    score = _score(trainer, embeddings, left) if config.probe.protocol != "none" and is_main and left > 0 else None
     seconds = {"train": trainer.seconds, "probe": time.perf_counter() - start}
     losses = [record.loss for record in trainer.records]
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})

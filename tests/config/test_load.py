@@ -22,7 +22,7 @@ def test_every_preset_builds_its_method_and_miner() -> None:
     for name in PRESETS:
         config = load_config(name)
         assert config.data.name in (*PUBLISHED, *BUILTIN), name
-        method = Trainer(config, Data(x=torch.rand(5, 5), edge_index=edges)).method
+        method = Trainer(config, Data(x=torch.rand(5, 5), edge_index=edges, y=torch.arange(5) % 2)).method
         assert type(method) is method_type(config.method.name), name
         assert {type(miner) for miner in method.miners()} == {MINERS[config.miner.name]} - {Miner}, name
 

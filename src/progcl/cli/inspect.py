@@ -31,6 +31,9 @@ def _eval(options: dict[str, Any]) -> None:
     vectors = load_run_embeddings(run).vectors
     overrides = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
     config = load_config(str(run / "config.yaml"), overrides)
+    if config.method.needs_labels:
+        hint = "its score is that of its own predictions: see result.json"
+        raise InputError(f"`{config.method.name}` was trained with labels, which a probe of its embedding leaks", hint)
     if config.probe.protocol == "none":
         raise InputError("the run has no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
     import torch
@@ -114,10 +117,11 @@ def _list_methods() -> list[tuple[str, ...]]:
     from progcl.config.methods import METHODS
     from progcl.methods import method_type
 
-    rows: list[tuple[str, ...]] = [("name", "batches", "miner", "what it does")]
+    rows: list[tuple[str, ...]] = [("name", "labels", "batches", "miner", "what it does")]
     for name, entry in METHODS.items():
-        abilities = ("yes" if each in entry.options.supports else "no" for each in ("batches", "miner"))
-        rows.append((name, *abilities, _summary(method_type(name))))
+        options = entry.options
+        answers = (options.needs_labels, *(each in options.supports for each in ("batches", "miner")))
+        rows.append((name, *("yes" if answer else "no" for answer in answers), _summary(method_type(name))))
     return rows
 
 

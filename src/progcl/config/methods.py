@@ -9,6 +9,7 @@ from progcl.config.abilities import ABILITIES as ABILITIES
 from progcl.config.abilities import MethodOptions as MethodOptions
 from progcl.config.baselines import ColesOptions, GaeOptions, GmiOptions, VgaeOptions
 from progcl.config.options import Entry
+from progcl.config.supervised import FastGcnOptions, GatOptions, GcnOptions, MlpOptions, SageSupervisedOptions
 from progcl.errors import in_range
 
 
@@ -341,4 +342,9 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "deepwalk": Entry(DeepWalkOptions, "progcl.methods.walks:DeepWalk"),
     "deepwalk-features": Entry(DeepWalkFeaturesOptions, "progcl.methods.walks:DeepWalkFeatures"),
     "node2vec": Entry(Node2VecOptions, "progcl.methods.walks:Node2Vec"),
+    "mlp": Entry(MlpOptions, "progcl.methods.supervised:Mlp"),
+    "gcn": Entry(GcnOptions, "progcl.methods.supervised:Gcn"),
+    "gat": Entry(GatOptions, "progcl.methods.supervised:Gat"),
+    "sage-supervised": Entry(SageSupervisedOptions, "progcl.methods.supervised:SageSupervised"),
+    "fastgcn": Entry(FastGcnOptions, "progcl.methods.supervised:FastGcn"),
 }

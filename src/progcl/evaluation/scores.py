@@ -12,7 +12,22 @@ import numpy as np
 from progcl.config.schema import Config
 from progcl.training.checkpoint import write_text
 
-ACRONYMS = {"grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"}  # among methods
+ACRONYMS = {
+    "grace",
+    "gca",
+    "merit",
+    "bgrl",
+    "dgi",
+    "mvgrl",
+    "gae",
+    "vgae",
+    "coles",
+    "gmi",
+    "signa",
+    "mlp",
+    "gcn",
+    "gat",
+}  # among methods
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,8 @@ def describe_run(config: Config, facts: dict[str, Any]) -> str:
     if "blocks" in facts and "learned" not in facts["blocks"]:
         return f"no training: {', '.join(facts['blocks'])}"
     base = name.upper() if name in ACRONYMS else name
+    if config.method.needs_labels:
+        return f"{base} (trained with labels)"
     if miner == "none":
         return f"{base}, no mining" if "miner" in config.method.supports else base
     estimator, mixture = getattr(config.miner, "estimator", None), facts.get("mixture")

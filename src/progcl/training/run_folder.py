@@ -18,7 +18,10 @@ RUN_FILES = {
     *("mixture.svg", "curves.json", "embeddings.parquet", "report.html"),
     *("first-stage.safetensors", "comparison.json", "compare"),
 }
-RESUMABLE_OPTIONS = {"train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory"}
+RESUMABLE_OPTIONS = {
+    *("train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory", "probe.protocol", "probe.compare")
+}
+SPLIT_OPTIONS = {"probe.splits", "probe.seed", "probe.nodes"}
 
 
 def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> None:
@@ -34,7 +37,7 @@ def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> Non
     if foreign:
         raise InputError(f"`{folder}` holds `{min(foreign)}`, which is no file of a run", "choose another --out")
     if resume and "config.yaml" in names:
-        _refuse_changes(to_dict(load_config(str(folder / "config.yaml"))), to_dict(config))
+        _refuse_changes(to_dict(load_config(str(folder / "config.yaml"))), to_dict(config), config.method.needs_labels)
     elif "config.yaml" in names and not force:
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{folder}` holds a run already", hint)
@@ -57,11 +60,15 @@ def is_restart(folder: Path) -> bool:
     return restart_count() > 0 and (folder / JOB_FILE).exists() and (folder / JOB_FILE).read_text() == job_id()
 
 
-def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """A resumed run may become longer and be probed differently; other changes would make it another run."""
-    for section in (name for name in now if name != "probe"):
-        for key, value in now[section].items():
+def _refuse_changes(before: dict[str, Any], now: dict[str, Any], needs_labels: bool) -> None:
+    """A resumed run may become longer and be probed differently; other changes would make it another run.
+
+    What is trained with labels is trained on the splits: they stay.
+    """
+    options = RESUMABLE_OPTIONS | (set() if needs_labels else SPLIT_OPTIONS)
+    for section, values in now.items():
+        for key, value in values.items():
             old = before[section][key]
-            if old != value and f"{section}.{key}" not in RESUMABLE_OPTIONS:
+            if old != value and f"{section}.{key}" not in options:
                 message = f"the run to resume has `{section}.{key}` = {old}, not {value}"
                 raise InputError(message, "resume with the same options, or choose another --out")

@@ -67,7 +67,7 @@ class Trainer:
         self.train_data = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
         self.loader = GraphLoader.for_training(config, data.x if nodes is None else data.x[nodes], workers)
         self.graph = self.loader.graph(self.train_data, nodes)
-        self.context = Context(config, self.train_data, self.graph, workers, progress)
+        self.context = Context(config, self.train_data, self.graph, self.all_nodes, workers, progress)
         self.method = make_method(self.context).to(data.edge_index.device)
         self.not_judged = self._reason_not_to_judge()
         is_used = config.output.blocks == "learned" or (config.output.blocks == "auto" and not self.not_judged)
@@ -81,7 +81,7 @@ class Trainer:
             return
         self.method.train()
         for epoch in range(len(self.records) + 1, epochs + 1):
-            if self._out_of_patience():
+            if self._out_of_patience() or self.method.is_finished():
                 return
             start, before = time.perf_counter(), self.method.facts()
             self.method.set_epoch(epoch)
@@ -109,6 +109,10 @@ class Trainer:
             data, learned = data.subgraph(self.graph.all_seeds), learned[self.graph.all_seeds]
         self.output = Output.fit(self.config, learned, data, self._choose(learned))
         return embed_graph(self.method, self.loader, self.output, self.data)
+
+    def all_nodes(self) -> GraphInput:
+        """All nodes in the form that the encoder reads; those of an inductive training are but a part of them."""
+        return self.loader.graph(self.data) if self.config.data.inductive else self.graph
 
     @property
     def seconds(self) -> float:
