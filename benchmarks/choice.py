@@ -69,9 +69,9 @@ def run(name: str) -> dict[str, Any]:
     accuracies = {}
     for blocks in BLOCKS:
         trainer.config = replace(config, output=replace(config.output, blocks=blocks))
-        accuracies[blocks] = [100 * each for each in probe_clean(trainer.embed(), labels_of(data), splits)]
+        accuracies[blocks] = [100 * each.accuracy for each in probe_clean(trainer.embed(), labels_of(data), splits)]
     hops = HopFeatures.fit(data, config.hops).transform(data)
-    accuracies["hops"] = [100 * each for each in probe_clean(hops, labels_of(data), splits)]
+    accuracies["hops"] = [100 * each.accuracy for each in probe_clean(hops, labels_of(data), splits)]
     return {"graph": name, "auc": asdict(choice), "accuracies": accuracies}
 
 

@@ -131,7 +131,7 @@ def test_pipelines_and_cross_validation() -> None:
         (Data(x=torch.ones(3, 2), edge_index=torch.zeros(2, 0, dtype=torch.long)), "no edges"),
         (Data(x=torch.full((3, 2), torch.nan), edge_index=torch.tensor([[0], [1]])), "NaN"),
         ((np.ones((3, 2)), np.ones((3, 2))), "square"),
-        ((np.ones((3, 3)), np.ones((4, 2))), r"features \[4, 2\] for 3 nodes"),
+        ((np.ones((3, 3)), np.ones((4, 2))), "4 rows of features for 3 nodes"),
     ],
 )
 def test_bad_graphs_are_refused(given: Any, message: str) -> None:

@@ -13,7 +13,8 @@ from torch_geometric.io import read_npz
 from torch_geometric.utils import is_undirected
 
 from progcl import InputError, ProGCL, fit, load_config
-from progcl.data import csbm, digits, load_dataset, prepare
+from progcl.data import csbm, digits, load_dataset
+from progcl.data.prepare import prepare
 from progcl.data.datasets import PUBLISHED
 from support.shared import copied, real_file
 
