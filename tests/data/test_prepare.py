@@ -14,8 +14,8 @@ from torch_geometric.utils import is_undirected
 
 from progcl import InputError, ProGCL, fit, load_config
 from progcl.data import csbm, digits, load_dataset
-from progcl.data.prepare import prepare
 from progcl.data.datasets import PUBLISHED
+from progcl.data.prepare import prepare
 from support.shared import copied, real_file
 
 SYMMETRIC = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -68,6 +69,9 @@ def _run(options: dict[str, Any]) -> None:
 
 def _read(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Read the files before torch is imported, so that errors in them come at once."""
+    for name in ("file", "features", "labels", "ids"):
+        if options.get(name) and not Path(options[name]).exists():
+            raise InputError(f"there is no file `{options[name]}`", "paths are looked up from the current folder")
     from progcl.data.formats import read_node_data
     from progcl.data.join import JoinOptions
 

@@ -15,7 +15,7 @@ from progcl.errors import InputError, suggest
 Array = NDArray[Any]
 
 MISSING = frozenset({"", "nan", "NaN", "NAN", "NA", "N/A", "n/a", "null", "NULL", "None", "<NA>"})
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[iI]nf(inity)?)")
 EDGE_HEADERS = [
     *(("source", "target"), ("src", "dst"), ("src", "dest"), ("from", "to"), ("u", "v"), ("head", "tail")),
     *(("node1", "node2"), ("node_1", "node_2"), ("id_1", "id_2"), ("id1", "id2"), ("node_a", "node_b")),

@@ -57,7 +57,7 @@ def read_edges(file: TableFile, source: str | None = None, target: str | None = 
         raise InputError(f"`{file.path}` has {len(file.names)} column, an edge needs 2", "source and target")
     if isinstance(file, TextFile) and file.has_header is not True and source is not None:
         named = replace(file, has_header=True)
-        file = named if {source, target} <= set(named.names) else file
+        file = file if source.isdecimal() else named
     first, second, remarks = _choose_columns(file, source, target)
     columns = file.read([first, second], [first, second])
     pair = (to_text(columns[first]), to_text(columns[second]))

@@ -10,7 +10,6 @@ Nothing here imports torch, unless a file is torch's own: errors about files com
 from __future__ import annotations
 
 import csv
-import json
 import pickle
 import zipfile
 import zlib
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, TypeVar
 from xml.etree.ElementTree import ParseError
 from xml.parsers.expat import ExpatError
 
-import networkx
 from safetensors import SafetensorError
 
 from progcl.data.arrays import read_array_table, read_mtx, read_npy, read_npz, read_pt, read_safetensors
@@ -32,8 +30,7 @@ from progcl.data.join import JoinOptions, NodeData, join
 from progcl.data.networks import read_gexf, read_gml, read_graphml, read_node_link
 from progcl.data.parquet import ParquetFile
 from progcl.data.tables import RawGraph, Table
-from progcl.errors import InputError
-from progcl.registry import pick
+from progcl.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -108,16 +105,22 @@ def _read_raw_graph(path: Path, source: str | None, target: str | None) -> RawGr
     suffix = _suffix(path)
     if suffix in TABLE_FILES:
         return read_edges(TABLE_FILES[suffix](path), source, target)
-    reader = pick(GRAPH_READERS, suffix, "file extension of a graph")
+    if suffix not in GRAPH_READERS:
+        raise InputError(
+            f"unknown file extension of a graph `{suffix}`", suggest(suffix, [*TABLE_FILES, *GRAPH_READERS])
+        )
     if source is not None or target is not None:
         raise InputError(f"`{path}` has no columns for --source and --target", "they are for tables")
-    return reader(path)
+    return GRAPH_READERS[suffix](path)
 
 
 def _read_columns(path: Path, options: JoinOptions) -> Table:
     suffix = _suffix(path)
     if suffix not in TABLE_FILES:
-        return pick(TABLE_READERS, suffix, "file extension of a table")(path)
+        if suffix not in TABLE_READERS:
+            hint = suggest(suffix, [*TABLE_FILES, *TABLE_READERS])
+            raise InputError(f"unknown file extension of a table `{suffix}`", hint)
+        return TABLE_READERS[suffix](path)
     file = TABLE_FILES[suffix](path)
     names = file.all_names()
     wanted = [name for name in (options.id_column, options.label_column) if name is not None]
@@ -199,7 +202,7 @@ def _read(path: Path, reader: Callable[[Path], Content]) -> Content:
 READ_ERRORS = (  # what the readers' libraries raise on broken files
     *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, EOFError, RuntimeError, OSError),
     *(zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, SafetensorError, ParseError, ExpatError, csv.Error),
-    *(networkx.NetworkXException, json.JSONDecodeError, RecursionError),
+    RecursionError,
 )
 
 

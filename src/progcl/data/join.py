@@ -233,10 +233,9 @@ def _align(rows: NamedRows, index: dict[str, int], graph: RawGraph, what: str, r
         )
         if not with_edges:
             hint = "--id-column names another column, --ids a file with the names of the rows"
-            message = (
-                f"names such as `{rows.names[0] if rows.names else ''}` are no node, as `{next(iter(index), '')}` is"
-            )
-            raise InputError(f"{prefix(table.file)}{message}: no row of {what} belongs to the graph", hint)
+            wrong, right = next(iter(rows.names), ""), next(iter(graph.names), "")
+            message = f"names such as `{wrong}` are no node of the graph, as `{right}` is"
+            raise InputError(f"{prefix(table.file)}{message}: no row of {what} is used", hint)
         _describe_rows(table.file, what, int((~known).sum()), int((order < 0).sum()), remarks)
     columns = {name: take_rows(column, order) for name, column in table.columns.items()}
     find_line = table.find_line

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
 
-import networkx
 import numpy as np
 
 from progcl.data.columns import Array, Column, code_text
@@ -22,12 +22,18 @@ from progcl.errors import InputError
 
 def read_graphml(path: Path) -> RawGraph:
     """GraphML; entities are refused."""
-    return from_networkx(networkx.read_graphml(_open_xml(path)))
+    import networkx
+
+    with _as_value_error():
+        return from_networkx(networkx.read_graphml(_open_xml(path)))
 
 
 def read_gexf(path: Path) -> RawGraph:
     """Gephi's GEXF; entities are refused."""
-    graph = networkx.read_gexf(_open_xml(path))
+    import networkx
+
+    with _as_value_error():
+        graph = networkx.read_gexf(_open_xml(path))
     for attributes in graph.nodes.values():
         for name in ("viz", "start", "end", "pid"):
             attributes.pop(name, None)
@@ -36,14 +42,17 @@ def read_gexf(path: Path) -> RawGraph:
 
 def read_gml(path: Path) -> RawGraph:
     """GML; nodes are named by their labels, or by their ids where labels are missing or repeated."""
+    import networkx
+
     with open_text(path) as file:
         lines = file.read().splitlines()
-    try:
-        graph = networkx.parse_gml(lines)
-    except networkx.NetworkXError as error:
-        if "label" not in str(error):
-            raise
-        graph = networkx.parse_gml(lines, label="id")
+    with _as_value_error():
+        try:
+            graph = networkx.parse_gml(lines)
+        except networkx.NetworkXError as error:
+            if "label" not in str(error):
+                raise
+            graph = networkx.parse_gml(lines, label="id")
     for attributes in graph.nodes.values():
         attributes.pop("graphics", None)
     return from_networkx(graph)
@@ -103,6 +112,17 @@ def _to_matrix(values: list[Any], present: list[Any]) -> Array | None:
     matrix = np.full((len(values), rows.shape[1]), np.nan)
     matrix[[value is not None for value in values]] = rows
     return matrix
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """Turn what networkx raises on broken files into what other readers raise."""
+    import networkx
+
+    try:
+        yield
+    except networkx.NetworkXException as error:
+        raise ValueError(str(error)) from None
 
 
 def _is_records(value: Any) -> bool:

@@ -38,9 +38,9 @@ def prepare(data: Data) -> Data:
     Other attributes are kept (`ids`, `classes`, masks, ...), except those of edges, which nothing uses.
 
     Returns:
-        A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `y` [N] if there are labels (NaN and negative ones become -1, which is unknown), `mapped`,
-        `structural` (whether the features were computed from the edges), and `remarks`: what was changed or is unusual,
-        one sentence each.
+        A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `y` [N] if there are labels (NaN and
+        negative ones become -1, which is unknown), `mapped`, `structural` (whether the features were computed from the
+        edges), and `remarks`: what was changed or is unusual, one sentence each.
 
     Raises:
         InputError: if shapes, types or node numbers do not fit, if features are not finite, or if there are no edges

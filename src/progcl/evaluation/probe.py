@@ -8,8 +8,8 @@ gca       10 %    raw       linear layer, Adam 0.01, 3000 steps, no ℓ2  step, 
 bgrl      20 %    row-ℓ2    ℓ2 logistic regression                      C, by 5-fold CV in the 20 %
 ========  ======  ========  ==========================================  ===========================
 
-All test on the other 80 % of the nodes with labels, over random splits or the data's public ones (WikiCS). Settings that were chosen with labels
-are chosen on a fifth of the nodes (`nodes="tuning"`) and reported on the `rest`.
+All test on the other 80 % of the nodes with labels, over random splits or the data's public ones (WikiCS). Settings
+that were chosen with labels are chosen on a fifth of the nodes (`nodes="tuning"`) and reported on the `rest`.
 
 `gca` follows the evaluation of Zhu et al., Graph Contrastive Learning with Adaptive Augmentation (2021), without its
 choice of the step on test labels; `bgrl` that of Thakoor et al., Large-Scale Representation Learning on Graphs via
