@@ -1,13 +1,27 @@
-"""Labels as classes: which values are unknown, and the numbers of the others."""
+"""Labels as classes: which column holds them, which values are unknown, and the numbers of the others."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from progcl.data.columns import MISSING, Array, Column, Text, to_text, used_values
-from progcl.data.tables import prefix
+from progcl.data.columns import (
+    LABEL_HEADERS,
+    MISSING,
+    OWN_LABEL_HEADERS,
+    Array,
+    Column,
+    Text,
+    find_column,
+    is_missing,
+    match_headers,
+    quote_names,
+    to_text,
+    used_values,
+)
+from progcl.data.tables import Table, prefix
 from progcl.errors import InputError
 
 UNKNOWN = -1  # class number of a node without a label
@@ -51,6 +65,56 @@ def find_unknown(labels: Any) -> Array:
     if distinct.tolist() == [-1, 1]:
         return (numbers + 1) // 2
     return np.maximum(numbers, UNKNOWN)
+
+
+def choose_label_column(table: Table, wanted: str | None) -> str:
+    """The column that holds the classes: as wanted, by its name, or the only one."""
+    names = list(table.columns)
+    if wanted is not None:
+        return find_column(names, wanted, table.file, "--label-column")
+    named = match_headers(names, LABEL_HEADERS)
+    if not names or (len(names) > 1 and not named):
+        known = quote_names(names) or "no column"
+        message = f"{prefix(table.file)}which column is the class: {known}?"
+        raise InputError(message, "name it with --label-column")
+    return named[0] if named else names[0]
+
+
+def split_label(
+    table: Table, label: str | None, has_labels: bool, wanted: str | None, remarks: list[str]
+) -> tuple[Table, Column | None]:
+    """Features without the class that may stand among them, and that class."""
+    names, name = list(table.columns), label
+    if name is None and wanted is not None and names and not has_labels:
+        name = find_column(names, wanted, table.file, "--label-column")
+    candidates = match_headers(names, OWN_LABEL_HEADERS) if label is None else []
+    name = name or next((each for each in candidates if _is_class(table.columns[each])), None)
+    titles = [each for each in candidates if each != name and isinstance(table.columns[each], Text)]
+    if titles and not _is_class(table.columns[titles[0]]):
+        remarks.append(f"{prefix(table.file)}`{titles[0]}` is another text for almost every node, and left out")
+    if name is not None and label is None:
+        use = "left out, as the classes are given" if has_labels else "read as the class"
+        remarks.append(f"{prefix(table.file)}the column `{name}` is {use}, not as a feature")
+    rest = {each: column for each, column in table.columns.items() if each not in (name, *titles)}
+    return replace(table, columns=rest), None if name is None else table.columns[name]
+
+
+def _is_class(column: Column) -> bool:
+    """Whether a column tells classes: two nodes share a value on average, and numbers are whole."""
+    if not isinstance(column, Text) and (
+        column.ndim != 1 or not np.array_equal(column, np.round(column), equal_nan=True)
+    ):
+        return False
+    known = int((~is_missing(column)).sum())
+    distinct = [text for text in used_values(to_text(column)) if text not in MISSING]
+    return len(distinct) <= max(1, known // 2)
+
+
+def code_and_remark(column: Column, nodes: int, file: str, remarks: list[str]) -> tuple[Array, list[str]]:
+    """Class numbers and names as `code_classes` has them; its remarks join the others."""
+    y, classes, said = code_classes(column, nodes, file)
+    remarks += said
+    return y, classes
 
 
 def _flatten(column: Column, nodes: int, file: str) -> Column:

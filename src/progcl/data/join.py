@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from progcl.data.classes import code_classes
+from progcl.data.classes import choose_label_column, code_and_remark, split_label
 from progcl.data.columns import (
     ID_HEADERS,
-    LABEL_HEADERS,
-    OWN_LABEL_HEADERS,
     TYPE_HEADERS,
     Array,
-    Column,
     Text,
     find_column,
-    is_missing,
     match_headers,
     quote_names,
     take_rows,
@@ -121,11 +117,11 @@ def join(
     table, label = _own_table(graph, node_rows, len(names)), graph.label
     if rows_of_features:
         if y is None and label is not None:
-            y, classes = _code(table.columns[label], len(names), graph.file, remarks)
+            y, classes = code_and_remark(table.columns[label], len(names), graph.file, remarks)
         table, label = _align(rows_of_features, index, graph, "features", remarks), None
-    table, own = _split_label(table, label, y is not None, options, remarks)
+    table, own = split_label(table, label, y is not None, options.label_column, remarks)
     if y is None and own is not None:
-        y, classes = _code(own, len(names), table.file, remarks)
+        y, classes = code_and_remark(own, len(names), table.file, remarks)
     x, plan = _encode(table, options, remarks, own is not None or features is None)
     return NodeData(node_rows[graph.edges], names, x, y, classes, plan, list(dict.fromkeys(remarks)))
 
@@ -276,7 +272,7 @@ def _read_labels(
     if labels is None:
         return None, []
     rows = _name_rows(labels, graph, ids, options, remarks)
-    column = _choose_label_column(rows.table, options.label_column)
+    column = choose_label_column(rows.table, options.label_column)
     table = _align(
         replace(rows, table=replace(rows.table, columns={column: rows.table.columns[column]})),
         index,
@@ -284,58 +280,7 @@ def _read_labels(
         "labels",
         remarks,
     )
-    return _code(table.columns[column], len(index), labels.file, remarks)
-
-
-def _choose_label_column(table: Table, wanted: str | None) -> str:
-    names = list(table.columns)
-    if wanted is not None:
-        return find_column(names, wanted, table.file, "--label-column")
-    named = match_headers(names, LABEL_HEADERS)
-    if not names or (len(names) > 1 and not named):
-        known = quote_names(names) or "no column"
-        message = f"{prefix(table.file)}which column is the class: {known}?"
-        raise InputError(message, "name it with --label-column")
-    return named[0] if named else names[0]
-
-
-def _split_label(
-    table: Table, label: str | None, has_labels: bool, options: JoinOptions, remarks: list[str]
-) -> tuple[Table, Column | None]:
-    """Features without the class that may stand among them, and that class."""
-    names, name = list(table.columns), label
-    if name is None and options.label_column is not None and names and not has_labels:
-        name = find_column(names, options.label_column, table.file, "--label-column")
-    found = name
-    if name is None and (candidates := match_headers(names, OWN_LABEL_HEADERS)):
-        name = next((each for each in candidates if _is_class(table.columns[each])), None)
-        found = name or next((each for each in candidates if isinstance(table.columns[each], Text)), None)
-    if found is None:
-        return table, None
-    rest = replace(table, columns={each: column for each, column in table.columns.items() if each != found})
-    if name is None:
-        remarks.append(f"{prefix(table.file)}`{found}` is another text for almost every node, and left out")
-        return rest, None
-    if label is None:
-        use = "left out, as the classes are given" if has_labels else "read as the class"
-        remarks.append(f"{prefix(table.file)}the column `{name}` is {use}, not as a feature")
-    return rest, table.columns[name]
-
-
-def _is_class(column: Column) -> bool:
-    """Whether a column tells classes: two nodes share a value on average, and numbers are whole."""
-    if not isinstance(column, Text) and (
-        column.ndim != 1 or not np.array_equal(column, np.round(column), equal_nan=True)
-    ):
-        return False
-    known = int((~is_missing(column)).sum())
-    return len(used_values(to_text(column))) <= max(1, known // 2)
-
-
-def _code(column: Column, nodes: int, file: str, remarks: list[str]) -> tuple[Array, list[str]]:
-    y, classes, said = code_classes(column, nodes, file)
-    remarks += said
-    return y, classes
+    return code_and_remark(table.columns[column], len(index), labels.file, remarks)
 
 
 def _encode(
