@@ -114,23 +114,30 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         check_is_fitted(self)
         data = self._prepare(X, reset=False)
         vectors: Vectors = embed_graph(self.method_, self.loader_, self.output_, data).numpy()
-        return self._with_names(vectors, X, data.get("ids"))
+        named: Vectors = self._with_names(vectors, X, data.get("ids"))
+        return named
 
     def fit_transform(self, X: Any, y: Any = None) -> Vectors:
         """Train on a graph, and embed it."""
-        return self._with_names(self.fit(X).embedding_, X, self.ids_)
+        named: Vectors = self._with_names(self.fit(X).embedding_, X, self.ids_)
+        return named
 
     @property
     def _n_features_out(self) -> int:
-        return self.embedding_.shape[1]
+        return int(self.embedding_.shape[1])
 
     def _with_names(self, vectors: Vectors, X: Any, ids: Any) -> Any:
-        """With pandas as `set_output`, a table whose rows have the names of the nodes, which rows of edges have not."""
-        if not is_frame(X) or not is_edges(X) or _get_output_config("transform", self)["dense"] != "pandas":
+        """With pandas as `set_output`, a table whose rows have the names of the nodes; those of features have theirs."""
+        if not self._is_graph(X) or _get_output_config("transform", self)["dense"] != "pandas":
             return vectors
         import pandas
 
-        return pandas.DataFrame(vectors, index=pandas.Index(ids, name="node"))
+        return pandas.DataFrame(vectors, index=pandas.Index(ids, name="node") if ids is not None else None)
+
+    def _is_graph(self, X: Any) -> bool:
+        """Whether X has edges; an array or table without them holds features."""
+        by_option = is_frame(X) and (self.options or {}).get("data.source") is not None
+        return isinstance(X, (str, Path, Data, networkx.Graph, tuple)) or by_option or is_edges(X)
 
     def __sklearn_tags__(self) -> Tags:
         """Embeddings are float32, whatever the features are."""
@@ -191,7 +198,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             return join(from_networkx(X), options=how)
         if isinstance(X, tuple) and len(X) == 2:
             return join(read_edge_value(X[0], **ends), None if X[1] is None else read_node_table(X[1]), options=how)
-        if is_edges(X) or (is_frame(X) and ends["source"] is not None):
+        if self._is_graph(X):
             if not is_frame(X) and X.shape[1] == 2:
                 message = f"whole numbers {list(X.shape)} are read as edges, not as features"
                 warnings.warn(f"{message}: to have features, give X.astype(float)", ProgclWarning, stacklevel=4)

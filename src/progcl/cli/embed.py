@@ -76,9 +76,10 @@ def _read(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     from progcl.data.join import JoinOptions
 
     given = {key: overrides.get(f"data.{key}") for key in ("source", "target", "id_column", "label_column", "scale")}
-    files = [options.get(name) for name in ("features", "labels", "ids")]
+    files = {f"{name}_from": options.get(name) for name in ("features", "labels", "ids")}
+    ends = {"source": given["source"], "target": given["target"]}
     choice = JoinOptions(given["id_column"], given["label_column"], given["scale"] is not False)
-    return read_node_data(options["file"], *files, given["source"], given["target"], choice)
+    return read_node_data(options["file"], **files, **ends, options=choice)
 
 
 COLUMNS = {  # flags that name a column

@@ -90,11 +90,11 @@ def used_values(column: Text) -> list[str]:
 def is_missing(column: Column) -> Array:
     """Whether the value of a row is missing, bool [n]; a row of a matrix if all of it is."""
     if isinstance(column, Text):
-        return np.array([text in MISSING for text in column.values] or [True])[column.codes]
+        known: Array = np.array([text in MISSING for text in column.values] or [True])
+        return known[column.codes]
     if scipy.sparse.issparse(column) or column.dtype.kind != "f":
         return np.zeros(column.shape[0], dtype=bool)
-    unknown: Array = np.isnan(column)
-    return unknown if unknown.ndim == 1 else unknown.all(axis=1)
+    return np.asarray(np.isnan(column).reshape(len(column), -1).all(axis=1))
 
 
 def count_rows(column: Column) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -24,8 +24,8 @@ FREE_TEXT = "free text"  # delimiter of .edgelist: white space, and the rest of 
 def open_text(path: Path, **options: Any) -> IO[str]:
     """Open a text file, which may be compressed."""
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", **options)
-    return path.open(encoding="utf-8-sig", **options)
+        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", **options))
+    return cast(IO[str], path.open(encoding="utf-8-sig", **options))
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,17 @@ class TextFile:
     has_header: bool | None
 
     @classmethod
-    def detect(cls, path: Path, single: bool = False) -> TextFile:
-        """Detect delimiter and header from the first two rows; `single` allows one value a line."""
+    def detect(cls, path: Path) -> TextFile:
+        """Detect delimiter and header from the first two rows."""
+        return cls._detect(path)
+
+    @classmethod
+    def detect_list(cls, path: Path) -> TextFile:
+        """The same of a file that may have one value a line."""
+        return cls._detect(path, single=True)
+
+    @classmethod
+    def _detect(cls, path: Path, single: bool = False) -> TextFile:
         with open_text(path) as file:
             lines = list(islice(((number, line) for number, line in enumerate(file) if _is_row(line)), 2))
         if not lines:

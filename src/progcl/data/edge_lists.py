@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -28,7 +29,9 @@ MIN_ROWS_BELOW_HEADER = 10  # in a shorter file, two words that never come again
 class TableFile(Protocol):
     """A file with columns: `TextFile`, `ParquetFile`."""
 
-    path: Path
+    @property
+    def path(self) -> Path:
+        """Where it is."""
 
     @property
     def names(self) -> list[str]:
@@ -41,7 +44,7 @@ class TableFile(Protocol):
     def all_names(self) -> list[str]:
         """The same, with an empty one for row names that a header lacks."""
 
-    def read(self, names: list[str], as_text: list[str]) -> dict[str, Column]:
+    def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
         """Read columns; those `as_text` as they are written."""
 
 

@@ -62,12 +62,13 @@ class Feature:
             return self._scale(column)
         codes, values = column
         if self.kind == "flag":
-            numbers = np.array([FLAGS.get(text.lower(), self.fill[0]) for text in values] or [0.0])
-            return numbers[codes].astype(np.float32).reshape(-1, 1)
+            flags: Array = np.array([FLAGS.get(text.lower(), self.fill[0]) for text in values] or [0.0], np.float32)
+            return np.asarray(flags[codes].reshape(-1, 1))
         if self.kind == "category":
             place = {text: index for index, text in enumerate(self.values)}
-            one_hot = np.eye(len(place) + 1, len(place), dtype=np.float32)
-            return one_hot[np.array([place.get(text, len(place)) for text in values] or [len(place)])[codes]]
+            one_hot: Array = np.eye(len(place) + 1, len(place), dtype=np.float32)
+            rows: Array = np.array([place.get(text, len(place)) for text in values] or [len(place)])
+            return np.asarray(one_hot[rows[codes]])
         from sklearn.feature_extraction.text import HashingVectorizer
 
         texts = ["" if text in MISSING else text for text in values] or [""]
@@ -76,15 +77,17 @@ class Feature:
 
     def _scale(self, column: Column) -> Array:
         if scipy.sparse.issparse(column):
-            return column.toarray().astype(np.float32)
-        numbers = column if not isinstance(column, Text) else to_numbers(column)
-        if numbers is None or np.asarray(numbers).dtype.kind not in "iufb":
-            raise InputError(f"column `{self.column}` no longer holds numbers", "it did when the settings were chosen")
-        numbers = np.asarray(numbers, dtype=np.float64 if self.center else np.float32).reshape(count_rows(column), -1)
+            dense: Array = column.toarray().astype(np.float32)
+            return dense
+        given = column if not isinstance(column, Text) else to_numbers(column)
+        if given is None or np.asarray(given).dtype.kind not in "iufb":
+            raise InputError(f"column `{self.column}` holds text", "it held numbers when the features were planned")
+        kind = np.float64 if self.center else np.float32
+        numbers: Array = np.asarray(given, dtype=kind).reshape(count_rows(column), -1)
         if numbers.shape[1] != len(self.fill):
             raise InputError(f"{numbers.shape[1]} numbers in {_name(self.column)}", f"{len(self.fill)} are needed")
         if self.center:
-            numbers = (numbers - self.center) / self.scale
+            numbers = (numbers - np.array(self.center)) / np.array(self.scale)
             np.clip(numbers, -CLIP, CLIP, out=numbers)
         missing = np.isnan(numbers)
         if missing.any():

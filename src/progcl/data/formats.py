@@ -44,6 +44,7 @@ def read_graph(
     features_from: str | None = None,
     labels_from: str | None = None,
     ids_from: str | None = None,
+    *,
     source: str | None = None,
     target: str | None = None,
     id_column: str | None = None,
@@ -71,7 +72,9 @@ def read_graph(
         InputError: if a file cannot be read, or if the files do not fit together
     """
     options = JoinOptions(id_column, label_column, scale)
-    return read_node_data(graph, features_from, labels_from, ids_from, source, target, options).to_data()
+    return read_node_data(
+        graph, features_from, labels_from, ids_from, source=source, target=target, options=options
+    ).to_data()
 
 
 def read_node_data(
@@ -79,6 +82,7 @@ def read_node_data(
     features_from: str | None = None,
     labels_from: str | None = None,
     ids_from: str | None = None,
+    *,
     source: str | None = None,
     target: str | None = None,
     options: JoinOptions | None = None,
@@ -90,7 +94,8 @@ def read_node_data(
         hint = f"add the features to it, or name `{edges}` as the graph"
         raise InputError(f"`{path}` has its features in `{nodes.name}`", hint)
     raw = _read(edges, lambda file: _read_raw_graph(file, source, target))
-    features = read_table(nodes or features_from, options) if nodes or features_from else None
+    table = nodes or features_from
+    features = read_table(table, options) if table else None
     labels = read_table(labels_from, options) if labels_from else None
     ids = _read_ids(Path(ids_from), options, features or labels) if ids_from else None
     return join(raw, features, labels, ids, options)
@@ -136,7 +141,7 @@ def _read_columns(path: Path, options: JoinOptions) -> Table:
 def _read_ids(path: Path, options: JoinOptions, table: Table | None) -> list[str]:
     """Names of the nodes, one a line or in an array."""
     if _suffix(path) in TEXT_FILES:
-        file = _read(path, lambda path: TextFile.detect(path, single=True))
+        file = _read(path, TextFile.detect_list)
         column = file.names[0]
         if options.id_column is not None and options.id_column in file.names:
             column = options.id_column

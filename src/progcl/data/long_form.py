@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from progcl.data.columns import FEATURE_HEADERS, VALUE_HEADERS, Column, Text, match_headers, to_numbers, to_text
+from progcl.data.columns import FEATURE_HEADERS, VALUE_HEADERS, Array, Column, Text, match_headers, to_numbers, to_text
 from progcl.data.tables import Table, prefix
 from progcl.errors import InputError
 
@@ -67,7 +67,7 @@ def widen(table: Table, columns: LongColumns) -> Table:
     return Table({columns.node: names, **matrix}, True, True, None, table.file, (*table.remarks, *remarks))
 
 
-def _spread(node: Text, feature: Text, values: np.ndarray, shape: tuple[int, int]) -> dict[str, Column]:  # type: ignore[type-arg]
+def _spread(node: Text, feature: Text, values: Array, shape: tuple[int, int]) -> dict[str, Column]:
     """Columns of a matrix; of a dense one, pairs without a value are missing."""
     sparse = scipy.sparse.csr_matrix((values, (node.codes, feature.codes)), shape)
     known = scipy.sparse.csr_matrix((np.ones(len(values)), (node.codes, feature.codes)), shape)
@@ -81,7 +81,7 @@ def _are_numbers(column: Column) -> bool:
     return to_numbers(column) is not None
 
 
-def _to_values(table: Table, name: str) -> np.ndarray:  # type: ignore[type-arg]
+def _to_values(table: Table, name: str) -> Array:
     numbers = to_numbers(table.columns[name])
     if numbers is None or not np.isfinite(numbers).all():
         column = to_text(table.columns[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
@@ -62,8 +62,8 @@ def read_node_link(path: Path) -> RawGraph:
     """Node-link JSON: `nodes` with `id`, and `links` or `edges` with `source` and `target`."""
     with open_text(path) as file:
         content = json.load(file)
-    links = content.get("links", content.get("edges")) if isinstance(content, Mapping) else None
-    nodes = content.get("nodes") if isinstance(content, Mapping) else None
+    links: Any = content.get("links", content.get("edges")) if isinstance(content, Mapping) else None
+    nodes: Any = content.get("nodes") if isinstance(content, Mapping) else None
     if not _is_records(nodes) or not _is_records(links):
         hint = "networkx.node_link_data writes such a file"
         raise InputError(f"`{path}` holds no `nodes` and `links` (or `edges`)", hint)
@@ -83,7 +83,7 @@ def from_networkx(graph: Any) -> RawGraph:
     return named_graph(((source, target) for source, target, *_ in graph.edges), names, columns)
 
 
-def to_columns(records: list[Mapping[str, Any]]) -> dict[str, Column]:
+def to_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
     """Attributes of nodes as columns, in the order of their names; others than numbers, text and lists are left out."""
     records = [{str(key): value for key, value in record.items()} for record in records]
     names = sorted({key for record in records for key in record})

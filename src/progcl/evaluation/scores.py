@@ -39,8 +39,9 @@ class Score:
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Score:
         """Read back what `asdict` gives; further keys are left aside."""
-        fields = {key: stored[key] for key in cls.__dataclass_fields__ if key in stored}
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+        fields: dict[str, Any] = {key: stored[key] for key in cls.__dataclass_fields__ if key in stored}
+        fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+        return cls(**fields)
 
     @property
     def mean(self) -> float:
