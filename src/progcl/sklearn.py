@@ -150,7 +150,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         overrides: dict[str, Any] = {
             "encoder.name": self.encoder,
             "output.features": self.with_features,
-            "output.structure": 0,  # spectral vectors of another graph would not be comparable
+            "output.structure": 0,  # walk vectors of another graph would not be comparable
             "output.dim": self.dim,
             "miner.name": self.miner,
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
