@@ -127,7 +127,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return int(self.embedding_.shape[1])
 
     def _with_names(self, vectors: Vectors, X: Any, ids: Any) -> Any:
-        """With pandas as `set_output`, a table whose rows have the names of the nodes; those of features have theirs."""
+        """With pandas as `set_output`, a table whose rows are named by the nodes; rows of features keep their names."""
         if not self._is_graph(X) or _get_output_config("transform", self)["dense"] != "pandas":
             return vectors
         import pandas
