@@ -77,7 +77,7 @@ def run(name: str) -> dict[str, Any]:
     for blocks in OUTPUTS:
         trainer.config = replace(config, output=replace(config.output, blocks=blocks))
         found = probe_clean(trainer.embed(), labels_of(data), splits)
-        accuracies[blocks] = [round(100 * each, 3) for each in found]
+        accuracies[blocks] = [round(100 * each.accuracy, 3) for each in found]
     return {"graph": short(name), "choice": asdict(choice), "accuracies": accuracies}
 
 

@@ -121,7 +121,7 @@ def run(name: str, group: str, seed: int) -> Iterator[dict[str, Any]]:
         }
         if row in PUBLISHED_ROWS and GRAPHS[name] == "rest":
             found = probe_clean(vectors, labels_of(data), make_published_splits(data))
-            entry["published"] = [round(100 * each, 3) for each in found]
+            entry["published"] = [round(100 * each.accuracy, 3) for each in found]
         yield entry
 
 

@@ -65,6 +65,16 @@ def test_the_command_line_starts_without_torch() -> None:
     assert run_python("import sys, progcl.cli.main; print('torch' in sys.modules)") == "False"
 
 
+def test_errors_in_files_come_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("a,b\nc\n")
+    code = (
+        "import sys; from progcl.cli.main import main\n"
+        f"try: main(['embed', {str(tmp_path / 'g.csv')!r}])\n"
+        "except SystemExit as stop: print(stop.code, 'torch' in sys.modules, 'networkx' in sys.modules)"
+    )
+    assert run_python(code) == "2 False False"
+
+
 def test_large_tensors_ask_for_huge_pages_unless_the_user_says_otherwise() -> None:
     if not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists():
         pytest.skip("the system has no huge pages to ask for")

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from progcl.config.load import load_config, options_type
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE, load_data
+from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
 from progcl.evaluation.probe import linear_probe
@@ -55,24 +56,28 @@ def embed(
     resume: bool = False,
     force: bool = False,
     progress: bool = True,
+    ids: str | None = None,
+    content: NodeData | None = None,
 ) -> Result:
     """Embed the nodes of a graph in a file.
 
     Args:
-        graph: .npz, .csv, .tsv, .txt, .parquet, .safetensors, .pt or .graphml
+        graph: a file in any format that `progcl embed --help` lists, or a folder with tables `nodes` and `edges`
         out: folder for embeddings.npz, embeddings.parquet (if pyarrow is installed), report.html and the run's files
         features: file with features, if `graph` has none
         labels: file with classes, to color the map and score the embedding; training never sees them
         budget: time limit in seconds
-        overrides: of the chosen settings, by dotted key
+        overrides: of the chosen settings, by dotted key; `data.source`, `data.label_column` and the like name columns
         resume: continue from the checkpoint in `out`
         force: overwrite what is in `out`
         progress: report progress on stderr
+        ids: file with the names of the nodes, for arrays that have none
+        content: of these files, if they are read already
     """
     start = time.monotonic()
-    files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
+    files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels, "data.ids_from": ids}
     resume = resume and (out / "config.yaml").exists()
-    config, data = _resolve(files, out, dict(overrides or {}), resume, force)
+    config, data = _resolve(files, out, dict(overrides or {}), resume, force, content)
     time_budget = TimeBudget(start + budget if budget is not None else math.inf, _bytes_written(config, data))
     if budget is not None:
         config = config if resume else fit_to_budget(config, data, time_budget.training())
@@ -127,12 +132,12 @@ def parse_duration(text: str) -> float:
     return sum(float(number) * units[unit] for number, unit in pieces)
 
 
-def load_graph(config: Config) -> Data:
+def load_graph(config: Config, content: NodeData | None = None) -> Data:
     """The graph in the file that a configuration names."""
     if config.data.name != FILE or config.probe.compare:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
-    return load_data(config.data)
+    return load_data(config.data, content=content)
 
 
 def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,7 +236,12 @@ def describe_plan(config: Config, data: Data) -> str:
 
 
 def _resolve(
-    files: Mapping[str, str | None], out: Path, overrides: dict[str, Any], resume: bool, force: bool
+    files: Mapping[str, str | None],
+    out: Path,
+    overrides: dict[str, Any],
+    resume: bool,
+    force: bool,
+    content: NodeData | None = None,
 ) -> tuple[Config, Data]:
     """The configuration of the run to resume, or the one chosen for the graph; and the graph."""
     stored, files = out / "config.yaml", {name: str(Path(path).absolute()) for name, path in files.items() if path}
@@ -246,7 +256,8 @@ def _resolve(
     if stored.exists() and not force:
         hint = "continue with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{out}` holds a result already", hint)
-    data = load_graph(load_config("embed", {**_only("data", overrides), **_only("probe", overrides), **files}))
+    given = {**_only("data", overrides), **_only("probe", overrides), **files}
+    data = load_graph(load_config("embed", given), content)
     config = load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides), **files})
     _require_disk_space(out, config, data)
     return config, data

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from progcl.data import csbm, prepare
+from progcl.data import csbm
+from progcl.data.prepare import prepare
 from progcl.data.structure import WalkPlan, structural_features, walk_vectors
 
 

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from progcl import InputError
 from progcl.data.splits import Split
 from progcl.data.synthetic import csbm
-from progcl.evaluation.probe import C_GRID, PROTOCOLS, _fit_path, linear_probe, probe_gca
+from progcl.evaluation.probe import C_GRID, PROTOCOLS, _fit_path, linear_probe, probe_gca, score_split
 
 DATA = csbm(nodes=205, classes=3)
 PERFECT = torch.nn.functional.one_hot(DATA.y).float()
@@ -39,9 +39,41 @@ def test_test_labels_choose_nothing(protocol: str) -> None:
     split = Split(np.arange(40), np.arange(40, 80), np.arange(80, 200))
     flipped = labels.copy()
     flipped[80:] = 1 - flipped[80:]
-    before, after = (PROTOCOLS[protocol](x, targets, [split])[0] for targets in (labels, flipped))
+    before, after = (PROTOCOLS[protocol](x, targets, [split])[0].accuracy for targets in (labels, flipped))
     assert before > 0.6
     assert before + after == pytest.approx(1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_unknown_labels_change_nothing_but_the_nodes_that_are_scored(protocol: str) -> None:
+    """With 62 % of the labels unknown, noise scores near the rate of the largest class, not 62 %."""
+    data = csbm(nodes=1000, classes=4)
+    hidden = np.random.default_rng(0).permutation(1000)[:620]
+    data.y[hidden] = -1
+    noise = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
+    score = linear_probe(noise, data, protocol, splits=2)
+    assert score.nodes == 380
+    assert score.majority == pytest.approx(100 * float(torch.bincount(data.y[data.y >= 0]).max()) / 380)
+    assert score.mean < 40
+    assert score.roc_auc == ()
+
+
+def test_scores_of_a_split_are_their_definitions() -> None:
+    labels, predicted, margin = (
+        np.array([0, 0, 0, 1, 1]),
+        np.array([0, 0, 1, 1, 0]),
+        np.array([0.1, 0.4, 0.6, 0.9, 0.3]),
+    )
+    f1 = [2 * 2 / (2 * 2 + 1 + 1), 2 * 1 / (2 * 1 + 1 + 1)]
+    pairs = [(margin[i] > margin[j]) for i in (3, 4) for j in (0, 1, 2)]
+    assert score_split(labels, predicted, margin) == pytest.approx((3 / 5, np.mean(f1), np.mean(pairs)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_two_classes_have_an_auc(protocol: str) -> None:
+    data = csbm(nodes=200, classes=2)
+    score = linear_probe(torch.nn.functional.one_hot(data.y).float(), data, protocol, splits=1)
+    assert (score.macro_f1, score.roc_auc) == ((100.0,), (100.0,))
 
 
 def test_a_warm_started_path_is_that_of_independent_fits() -> None:

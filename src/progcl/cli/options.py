@@ -49,7 +49,7 @@ def choose_run_folder(options: dict[str, Any], source: str) -> Path:
         return Path(options["out"])
     if options.get("resume"):
         raise InputError("--resume needs --out, the folder of the run to continue")
-    name = Path(source).stem
+    name = Path(source).name.removesuffix(".gz").rsplit(".", 1)[0] or "graph"
     numbered = (Path("runs", name if index == 1 else f"{name}-{index}") for index in count(1))
     return next(folder for folder in numbered if not folder.exists())
 

@@ -21,6 +21,7 @@ from torch_geometric.utils import coalesce
 
 from progcl.config.schema import DataConfig
 from progcl.data.formats import read_graph
+from progcl.data.join import NodeData
 from progcl.data.prepare import normalize_features, prepare
 from progcl.data.published import FacebookPages, OgbnArxiv
 from progcl.data.synthetic import csbm, digits
@@ -82,8 +83,11 @@ class Published:
         return all((self.raw_dir(root) / name).exists() for name in self.raw)
 
 
-def load_data(config: DataConfig, root: str | Path | None = None) -> Data:
-    """Load the graph that a configuration's section `data` names."""
+def load_data(config: DataConfig, root: str | Path | None = None, content: NodeData | None = None) -> Data:
+    """Load the graph that a configuration's section `data` names; `content` is its file's, if that is read already."""
+    if content is not None:
+        data = prepare(content.to_data())
+        return normalize_features(data) if config.normalize else data
     return load_dataset(config.name, root, config.normalize, **config.options())
 
 

@@ -141,7 +141,12 @@ def _sample_negatives(miner: FrozenPosterior, data: Data | None, pairs: int) -> 
     if labels is None:
         return s, None
     labels = labels.to(first.device)
-    return s, (labels[first] == labels[second]).cpu().numpy()
+    has_labels = ((labels[first] >= 0) & (labels[second] >= 0)).cpu().numpy()
+    return (
+        (s, None)
+        if not has_labels.any()
+        else (s[has_labels], (labels[first] == labels[second]).cpu().numpy()[has_labels])
+    )
 
 
 def _density_limit(plot: MixturePlot) -> float:

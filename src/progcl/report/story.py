@@ -59,7 +59,7 @@ def load_story(run: Path, data: Data) -> Story:
     result = json.loads((run / "result.json").read_text())
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     plot, own = run / "curves.json", result["score"]
-    score = Score(own["protocol"], tuple(own["accuracies"])) if own else None
+    score = Score.from_dict(own) if own else None
     mixture: dict[str, Any] = result["facts"].get("mixture", {})
     name = Path(config.data.graph).name if config.data.graph else config.data.name
     return Story(
