@@ -50,7 +50,7 @@ def test_a_users_miner_with_options_of_its_own() -> None:
     assert fit(config).losses != fit(load_config("csbm", {**SMALL, "miner.name": "none"})).losses
     with pytest.raises(InputError, match="`Heavier` has no option `facto`\n\nhint: did you mean `factor`"):
         fit(load_config("csbm", {**SMALL, **own, "miner.options": {"facto": 3.0}}))
-    with pytest.raises(InputError, match="makes no Miner"):
+    with pytest.raises(InputError, match="is no Miner"):
         fit(load_config("csbm", {**SMALL, "miner.name": "progcl.posteriors:BetaMixture"}))
 
 
@@ -83,7 +83,7 @@ class Forgetful(Miner):
     [
         ({"miner.name": f"{__name__}:Demanding"}, "needs an option `level`"),
         ({"miner.name": f"{__name__}:Forgetful"}, "super"),
-        ({"miner.name": "builtins:dict"}, "makes no Miner"),
+        ({"miner.name": "builtins:dict"}, "is no Miner\n\nhint: derive the class from progcl.miners.Miner"),
         ({"miner.name": "test_registry.Heavier"}, "write `test_registry:Heavier`"),
         ({"miner.name": "DCL"}, "did you mean `dcl`"),
         ({"miner.name": "ring", "miner.options": {"low": "a"}}, "miner `ring` has no option `options`"),
