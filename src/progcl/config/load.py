@@ -26,6 +26,7 @@ SECTIONS = tuple(field.name for field in fields(Config))
 DEFAULTS = Config()
 # Sections whose keys depend on `name`
 TABLES: dict[str, Mapping[str, Entry[Any]]] = {"method": METHODS, "miner": MINER_ENTRIES}
+YAML_HINT = "a section is written `train: {epochs: 100}`; `progcl show digits` prints a whole file"
 OWN_MINER = {"package.module:Class": Entry(OwnMinerOptions, "")}
 
 
@@ -138,7 +139,7 @@ def _read(source: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"there is no file `{source}`") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"`{source}` is not YAML: {' '.join(str(error).split())}") from None
+        raise InputError(f"`{source}` is not YAML: {' '.join(str(error).split())}", YAML_HINT) from None
     if not isinstance(content, dict):
         raise InputError(f"`{source}` holds no sections", f"sections: {', '.join(SECTIONS)}")
     try:
