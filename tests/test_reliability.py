@@ -85,7 +85,6 @@ def archive(**arrays: Any) -> bytes:
 
 
 VECTORS = np.ones((240, 3), np.float32)
-SHORTENED = b"(110, 16), }"
 DAMAGE: dict[str, list[bytes]] = {
     "embeddings.npz": [
         archive(embeddings=VECTORS[:, 0]),
@@ -118,7 +117,11 @@ def options_of(command: str, folder: Path) -> dict[str, Any]:
     """Of a command on a run folder."""
     graph = str(folder.parent / "g.csv")
     resumed = {"out": str(folder), "resume": True}
-    own = {"neighbors": {"node": "n3"}, "embed": {"file": graph, **resumed}, "train": {"source": "csbm", **resumed}}
+    own: dict[str, dict[str, Any]] = {
+        "neighbors": {"node": "n3"},
+        "embed": {"file": graph, **resumed},
+        "train": {"source": "csbm", **resumed},
+    }
     return {"run": str(folder), **own.get(command, {})}
 
 
@@ -131,6 +134,14 @@ def test_damaged_and_foreign_files_are_refused_with_a_hint(command: str, run: Ru
                 COMMANDS[command].run(options_of(command, run.folder))
             assert caught.value.hint, (name, content)
             run.restore()
+
+
+def test_a_log_without_all_its_lines_is_refused(run: RunFolder) -> None:
+    first, second, *rest = run.content["log.jsonl"].splitlines(keepends=True)
+    for lines in ([first, second], [first, *rest], [second, *rest], []):
+        (run.folder / "log.jsonl").write_bytes(b"".join(lines))
+        with pytest.raises(InputError, match="does not hold every epoch"):
+            run.read("log.jsonl")
 
 
 def test_embeddings_of_another_graph_are_refused(run: RunFolder) -> None:

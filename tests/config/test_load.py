@@ -161,7 +161,7 @@ def test_consent_is_given_by_an_argument_or_by_the_name_itself(tmp_path: Path) -
     path = tmp_path / "x.yaml"
     path.write_text("miner: {name: 'subprocess:Popen', options: {args: 'a:b'}}")
     for options in ({"allow_code": True}, {"allow_code": ["subprocess:Popen"]}):
-        assert load_config(path, **options).miner.name == "subprocess:Popen"  # type: ignore[arg-type]
+        assert load_config(path, **options).miner.name == "subprocess:Popen"
     assert load_config(path, {"miner.name": "subprocess:Popen"}).miner.name == "subprocess:Popen"
     with pytest.raises(InputError, match="names `subprocess:Popen`"):
         load_config(path, {"miner.name": "mine:Own"})

@@ -121,7 +121,7 @@ def kill_runs(folder: Path, kills: int, seed: int = 0) -> tuple[int, int]:
             if process == 0:
                 fit(config, out=out, resume=True)
                 os._exit(0)
-            time.sleep(generator.uniform(0, duration))
+            time.sleep(generator.uniform(0, 2 * duration))
             os.kill(process, signal.SIGKILL)
             killed += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
         assert_same_run(folder / "whole", out)

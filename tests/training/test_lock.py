@@ -116,7 +116,7 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_of_two_that_find_a_stale_lock_the_slower_one_puts_the_new_lock_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge, judged = lock._is_stale, []
+    judge, judged = lock._is_stale, list[bool]()
 
     def be_slow(owner: dict[str, Any]) -> bool:
         stale = judge(owner)

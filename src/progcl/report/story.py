@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from progcl.checksums import read_json, read_json_lines
+from progcl.checksums import REWRITE, DamagedFile, read_json, read_json_lines
 from progcl.config.load import load_config
 from progcl.config.options import Options
 from progcl.config.schema import Config
@@ -61,7 +61,7 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
     """
     vectors, ids = load_run_embeddings(run, nodes=int(data.num_nodes))
     config = config or load_config(run / "config.yaml")
-    result, log = read_json(run / "result.json"), read_json_lines(run / "log.jsonl")
+    result = read_json(run / "result.json")
     plot, own = run / "curves.json", result["score"]
     score = Score(own["protocol"], tuple(own["accuracies"])) if own else None
     mixture: dict[str, Any] = result["facts"].get("mixture", {})
@@ -70,7 +70,7 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
         title=f"{name}: {describe_run(config, result['facts'])}",
         facts=_list_facts(config, data, result, vectors.shape[1]),
         warnings=[*data.get("remarks", []), *_warn_unimodal(mixture), *describe_facts(result["facts"])],
-        losses=[record["loss"] for record in log],
+        losses=_read_losses(run, result["loss"]),
         start_epoch=None if mixture.get("degenerate", True) else getattr(config.miner, "start_epoch", None),
         mixture=MixturePlot.from_json(json.dumps(read_json(plot))) if plot.exists() else None,
         embeddings=vectors,
@@ -79,6 +79,16 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
         scores=load_scores(run) or ({"this run": score} if score else {}),
         score=score,
     )
+
+
+def _read_losses(run: Path, last: float | None) -> list[float]:
+    """Losses of all epochs; raise `DamagedFile` if lines of the log are missing."""
+    log = read_json_lines(run / "log.jsonl")
+    losses: list[float] = [record["loss"] for record in log]
+    is_complete = [record["epoch"] for record in log] == list(range(1, len(log) + 1))
+    if not is_complete or (losses[-1] if losses else None) != last:
+        raise DamagedFile(f"`{run / 'log.jsonl'}` is damaged: it does not hold every epoch", REWRITE)
+    return losses
 
 
 def _list_facts(config: Config, data: Data, result: dict[str, Any], width: int) -> dict[str, str]:
