@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "progcl"
 
 LAYERS = [  # a package or module may import those before it, and itself
-    *("errors", "registry", "progress", "seeding", "distributed"),
+    *("errors", "checksums", "registry", "progress", "seeding", "distributed"),
     *("config", "data", "graph", "nn", "posteriors", "miners", "losses", "testing", "pygcl", "methods", "training"),
     *("export", "evaluation", "report", "run", "experiments", "embed", "sklearn", "bench", "cli"),
     *("__main__", "__init__"),

@@ -9,7 +9,8 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import Command, add_data_root
+from progcl.checksums import read_json
+from progcl.cli.options import Command, add_allow_code, add_data_root
 from progcl.config.load import PRESETS, TABLES, load_config, options_type, to_yaml
 from progcl.errors import InputError
 from progcl.registry import pick
@@ -22,15 +23,16 @@ def _add_eval_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="seed of the splits; the run's own if not given")
     parser.add_argument("--nodes", type=str, help="all, tuning or rest; the run's own if not given")
     add_data_root(parser)
+    add_allow_code(parser)
 
 
 def _eval(options: dict[str, Any]) -> None:
     from progcl.export import load_run_embeddings
 
     run = Path(options["run"])
-    vectors = load_run_embeddings(run).vectors
+    load_run_embeddings(run)  # raises if there is no finished run
     overrides = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
-    config = load_config(str(run / "config.yaml"), overrides)
+    config = load_config(run / "config.yaml", overrides, allow_code=options.get("allow_code", False))
     if config.method.needs_labels:
         hint = "its score is that of its own predictions: see result.json"
         raise InputError(f"`{config.method.name}` was trained with labels, which a probe of its embedding leaks", hint)
@@ -42,8 +44,9 @@ def _eval(options: dict[str, Any]) -> None:
     from progcl.evaluation.probe import linear_probe
     from progcl.evaluation.scores import describe_run, format_table
 
-    data = load_data(config.data, options.get("data_root"))
-    facts = json.loads((run / "result.json").read_text())["facts"]
+    data = load_data(config.data, options.get("data_root"), run)
+    vectors = load_run_embeddings(run, nodes=int(data.num_nodes)).vectors
+    facts = read_json(run / "result.json")["facts"]
     score = linear_probe(torch.from_numpy(vectors), data, **config.probe.options(), progress=True)
     print(format_table({describe_run(config, facts): score}))
 
@@ -80,6 +83,7 @@ def _add_report_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
     parser.add_argument("--out", type=str, help="file to write; report.html in the run folder if not given")
     add_data_root(parser)
+    add_allow_code(parser)
 
 
 def _report(options: dict[str, Any]) -> None:
@@ -89,9 +93,10 @@ def _report(options: dict[str, Any]) -> None:
 
     run = Path(options["run"])
     load_run_embeddings(run)  # raises if there is no finished run
-    data = load_data(load_config(str(run / "config.yaml")).data, options.get("data_root"))
+    config = load_config(run / "config.yaml", allow_code=options.get("allow_code", False))
+    data = load_data(config.data, options.get("data_root"), run)
     out = Path(options["out"]) if options.get("out") else run / "report.html"
-    write_report(load_story(run, data), out)
+    write_report(load_story(run, data, config), out)
     print(out)
 
 
@@ -145,6 +150,7 @@ def _add_show_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("preset", type=str, nargs="?", help="a preset or a YAML file")
     parser.add_argument("--method", type=str, help="a method: print its options, their meaning and default")
     parser.add_argument("--miner", type=str, help="the same for a miner")
+    add_allow_code(parser)
 
 
 def _show(options: dict[str, Any]) -> None:
@@ -155,7 +161,7 @@ def _show(options: dict[str, Any]) -> None:
     if preset:
         if not preset.endswith((".yaml", ".yml")):
             pick(PRESETS, preset, "preset")
-        print(to_yaml(load_config(preset)), end="")
+        print(to_yaml(load_config(preset, allow_code=options.get("allow_code", False))), end="")
     for section, name in named.items():
         kind = options_type(section, name)
         defaults: Any = kind(name=name)

@@ -52,9 +52,9 @@ def main(argv: list[str] | None = None) -> None:
         except OSError as error:
             print(f"error: {error}\n\nhint: check the path, its permissions, and the room on the disk", file=sys.stderr)
             sys.exit(2)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             print("\nstopped", file=sys.stderr)
-            sys.exit(130)
+            sys.exit(getattr(error, "exit_code", 130))  # 143 after SIGTERM
 
 
 def _run(argv: list[str]) -> None:

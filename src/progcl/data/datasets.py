@@ -22,6 +22,7 @@ from torch_geometric.utils import coalesce
 from progcl.config.schema import DataConfig
 from progcl.data.formats import read_graph
 from progcl.data.join import NodeData
+from progcl.data.mapped import require_inside
 from progcl.data.prepare import normalize_features, prepare
 from progcl.data.published import FacebookPages, OgbnArxiv
 from progcl.data.synthetic import csbm, digits
@@ -83,11 +84,28 @@ class Published:
         return all((self.raw_dir(root) / name).exists() for name in self.raw)
 
 
-def load_data(config: DataConfig, root: str | Path | None = None, content: NodeData | None = None) -> Data:
-    """Load the graph that a configuration's section `data` names; `content` is its file's, if that is read already."""
+def load_data(
+    config: DataConfig,
+    root: str | Path | None = None,
+    run: str | Path | None = None,
+    content: NodeData | None = None,
+) -> Data:
+    """Load the graph that a configuration's section `data` names.
+
+    Args:
+        config: the section
+        root: where published data is looked up
+        run: folder of the run
+        content: of the graph's file, if that is read already
+
+    Raises:
+        InputError: also if mapped features would be written elsewhere than below the data root or the folder of the run
+    """
     if content is not None:
         data = prepare(content.to_data())
         return normalize_features(data) if config.normalize else data
+    if config.mapped:
+        require_inside(Path(config.mapped), [*([Path(run)] if run else []), *roots(root)])
     return load_dataset(config.name, root, config.normalize, **config.options())
 
 

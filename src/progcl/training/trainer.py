@@ -136,7 +136,11 @@ class Trainer:
         if not miner:
             initial = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
             method = {name: value for name, value in method.items() if ".miner." not in name} | initial
-        self.method.load_state_dict(method)
+        try:
+            self.method.load_state_dict(method)
+        except RuntimeError:  # other names or shapes
+            hint = "resume with the same options, or choose another --out"
+            raise InputError("the checkpoint belongs to another run", hint) from None
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in _below("optimizer.", tensors).items():
             index, _, slot = name.partition(".")
