@@ -7,7 +7,6 @@ import math
 import platform
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -25,9 +24,10 @@ from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
 from progcl.data.splits import make_splits
 from progcl.distributed import connect
-from progcl.errors import InputError, ProgclWarning
+from progcl.errors import InputError, warn
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
+from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
 from progcl.training import checkpoint
@@ -80,6 +80,7 @@ class FirstStage:
     epochs: int
 
 
+@single_precision()
 def fit(
     config: Config,
     *,
@@ -156,7 +157,7 @@ def _validate(trainer: Trainer) -> None:
         require_labels(trainer.data)
         make_splits(trainer.data, 1, nodes=probe.nodes)
     for remark in trainer.method.remarks():
-        warnings.warn(remark, ProgclWarning, stacklevel=3)
+        warn(remark, stacklevel=4)
 
 
 def _restore(trainer: Trainer, folder: Path | None, first_stage: FirstStage | None) -> None:

@@ -22,6 +22,7 @@ from progcl.data.prepare import fingerprint, prepare
 from progcl.data.tables import RawGraph, as_array, assemble, edges_of, from_networkx, numbered_graph
 from progcl.embed import choose_settings
 from progcl.errors import InputError
+from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.training.trainer import Trainer, embed_graph
 
@@ -81,6 +82,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.options = options
 
+    @single_precision()
     def fit(self, X: Any, y: Any = None) -> ProGCL:
         """Train on a graph; `y` is ignored."""
         data = self._prepare(X, reset=True)

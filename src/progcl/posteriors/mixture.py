@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from progcl.config.miners import ProGCLWeightOptions
-from progcl.errors import InputError, ProgclWarning
+from progcl.errors import InputError, warn
 from progcl.posteriors.base import Floats, Posterior
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Mixture(Posterior):
 
     def _set_degenerate(self, reason: str) -> Self:
         message = f"no mixture fitted to the similarities, so every negative counts as true: {reason}"
-        warnings.warn(message, ProgclWarning, stacklevel=3)
+        warn(message, stacklevel=3)
         for name in self.PARAMETERS:
             setattr(self, name, np.ones(2))
         setattr(self, self.PARAMETERS[-1], np.array([1.0, 0.0]))
