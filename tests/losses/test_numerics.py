@@ -1,4 +1,4 @@
-"""Losses in every precision: float32 against float64 over all temperatures, half precision, and input that is refused."""
+"""Losses in every precision: float32 against float64 at all temperatures, half precision, and what is refused."""
 
 import math
 from collections.abc import Callable
