@@ -134,11 +134,7 @@ class InfoNCE(nn.Module):
             pairs = None if positives is None else group_by_anchor(positives.to(h1.device), len(h1))
             self.miner.fewest_negatives = None if pairs is None else pairs.fewest_negatives(len(h1))
             anchors = None if anchors is None else anchors.to(h1.device)
-            with torch.no_grad():
-                if nodes is None:
-                    self.miner.prepare(z[0], z[-1], anchors)
-                else:
-                    self.miner.prepare_batch(z[0], z[-1], nodes.to(h1.device))
+            self._prepare(z[0], z[-1], anchors, nodes)
             if pairs is None:
                 return self._contrast(anchors, *z).to(h1.dtype)
             return _differentiable(partial(contrast_pairs, self, pairs), z).to(h1.dtype)
@@ -189,6 +185,13 @@ class InfoNCE(nn.Module):
             (slope,) = torch.autograd.grad(self.mass(replace(block, sim=sim)).sum(), sim)
         return slope * self.tau / block.exp(block.sim)
 
+    @torch.no_grad()
+    def _prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None, nodes: Tensor | None) -> None:
+        if nodes is None:
+            self.miner.prepare(z1, z2, anchors)
+        else:
+            self.miner.prepare_batch(z1, z2, nodes.to(z1.device))
+
     def _contrast(self, anchors: Tensor | None, *z: Tensor) -> Tensor:
         if anchors is not None:
             z = tuple(rows[anchors] for rows in z)
@@ -204,19 +207,24 @@ class OneWay(InfoNCE):
     """
 
     def forward(  # type: ignore[override]
-        self, h: Tensor, positives: Tensor, *banks: Tensor, anchors: Tensor | None = None, view: int = 0
+        self,
+        h: Tensor,
+        positives: Tensor,
+        *banks: Tensor,
+        anchors: Tensor | None = None,
+        nodes: Tensor | None = None,
+        view: int = 0,
     ) -> Tensor:
         """The loss of anchors `h` [N, d] with one bank of candidates [N, d] or two, by default the `positives`.
 
-        Row i of every matrix is node i. The miner is prepared with anchors and first bank when `view` is 0; a call
-        with `view` 1 is the second half of a step, with the first bank's nodes as anchors.
+        Row i of every matrix is node i, or number i of `nodes` [N] in a batch. The miner is prepared with anchors and
+        first bank when `view` is 0; a call with `view` 1 is the second half of a step, with the first bank's nodes as anchors.
         """
         with full_precision(h):
             z = normalize_rows(h, positives, *(banks or [positives]))
             anchors = None if anchors is None else anchors.to(h.device)
             if view == 0:
-                with torch.no_grad():
-                    self.miner.prepare(z[0], z[2], anchors)
+                self._prepare(z[0], z[2], anchors, nodes)
             self.view = view
             return self._contrast(anchors, *z).to(h.dtype)
 

@@ -75,7 +75,8 @@ class BetaMixture(Mixture):
         self.alpha_, self.beta_ = np.array([1.0, 2.0]), np.array([2.0, 1.0])
         self.weight_ = np.array([1 - self.prior, self.prior])
         before = -np.inf
-        for self.n_iter_ in range(1, self.iterations + 1):
+        for step in range(1, self.iterations + 1):
+            self.n_iter_ = step
             sums = np.sum([_power_sums(chunk, self._responsibilities(logs)) for chunk, logs in chunks], axis=0)
             self.alpha_, self.beta_ = _match_moments(*sums)
             if self.beta_[1] < 1 and self.min_beta is not None:
