@@ -218,7 +218,8 @@ class OneWay(InfoNCE):
         """The loss of anchors `h` [N, d] with one bank of candidates [N, d] or two, by default the `positives`.
 
         Row i of every matrix is node i, or number i of `nodes` [N] in a batch. The miner is prepared with anchors and
-        first bank when `view` is 0; a call with `view` 1 is the second half of a step, with the first bank's nodes as anchors.
+        first bank when `view` is 0; a call with `view` 1 is the second half of a step, with the first bank's nodes as
+        anchors.
         """
         with full_precision(h):
             z = normalize_rows(h, positives, *(banks or [positives]))

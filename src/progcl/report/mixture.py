@@ -60,9 +60,8 @@ class MixturePlot:
         components = estimator.density(grid) if isinstance(estimator, Mixture) and miner.active else ()
         fitted = dict(zip(("true", "false"), components, strict=False))
         probability = chances = None
-        if (
-            miner.active and type(estimator).for_pairs is Posterior.for_pairs
-        ):  # not overridden: p is a function of s alone
+        depends_on_s = type(estimator).for_pairs is Posterior.for_pairs  # which is not overridden
+        if miner.active and depends_on_s:
             probability = estimator.posterior(torch.from_numpy(grid)).numpy()
             p = estimator.posterior(torch.from_numpy(s)).numpy()
             chances = np.histogram(p, PROBABILITY_BINS, (0, 1))[0] / len(s)
