@@ -26,6 +26,7 @@ from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.export import write_parquet
 from progcl.graph.hop_features import HopFeatures
 from progcl.methods.features import raw
+from progcl.precision import single_precision
 from progcl.report.page import write_report
 from progcl.report.story import load_story
 from progcl.run import Result, fit
@@ -48,6 +49,7 @@ BUDGET_SPLITS = 3  # of the probe, with a time budget
 MIN_TSNE_SECONDS = 60.0  # with less time left, the map is laid out by PCA
 
 
+@single_precision()
 def embed(
     graph: str,
     out: Path,

@@ -7,7 +7,6 @@ import math
 import platform
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -27,10 +26,11 @@ from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
 from progcl.data.splits import make_splits
 from progcl.distributed import connect
-from progcl.errors import InputError, ProgclWarning
+from progcl.errors import InputError, warn
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
 from progcl.evaluation.supervised import score_predictions
+from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
 from progcl.training import checkpoint
@@ -85,6 +85,7 @@ class FirstStage:
     epochs: int
 
 
+@single_precision()
 def fit(
     config: Config,
     *,
@@ -173,7 +174,7 @@ def _validate(trainer: Trainer) -> None:
         require_labels(trainer.data)
         make_splits(trainer.data, 1, nodes=probe.nodes)
     for remark in trainer.method.remarks():
-        warnings.warn(remark, ProgclWarning, stacklevel=3)
+        warn(remark, stacklevel=4)
 
 
 def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: FirstStage | None) -> None:

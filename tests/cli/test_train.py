@@ -80,8 +80,8 @@ def test_divergence_is_an_error_below_the_progress_bar(tmp_path: Path, capsys: p
         main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--train.lr", "1e30"])
     assert stop.value.code == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-3].startswith("error: the loss of epoch")
-    assert lines[-1] == "hint: try a smaller --train.lr"
+    assert lines[-3].startswith("error: row 0 of the embeddings is not finite")
+    assert lines[-1] == "hint: has training diverged? Try a smaller learning rate, --train.lr"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -27,6 +27,7 @@ from progcl.data.prepare import normalize_features, prepare
 from progcl.data.published import FacebookPages, OgbnArxiv
 from progcl.data.synthetic import csbm, digits
 from progcl.errors import InputError, suggest
+from progcl.precision import single_precision
 from progcl.registry import pick
 
 GOOGLE_DRIVE = "https://drive.google.com"  # where PyG downloads Flickr from
@@ -109,6 +110,7 @@ def load_data(
     return load_dataset(config.name, root, config.normalize, **config.options())
 
 
+@single_precision()
 def load_dataset(name: str, root: str | Path | None = None, normalize: bool = True, **options: Any) -> Data:
     """Load a graph by name, and prepare it (see `prepare`).
 

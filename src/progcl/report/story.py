@@ -127,6 +127,9 @@ def _describe_options(options: Options) -> str:
 
 
 def _warn_unimodal(mixture: dict[str, Any]) -> list[str]:
-    if not mixture.get("degenerate"):
-        return []
-    return ["the similarities have one mode: no mixture was fitted, and every negative counts as a true one"]
+    if mixture.get("degenerate"):
+        return ["the similarities have one mode: the mixture was given up, and every negative counts as a true one"]
+    if mixture.get("unimodal"):
+        hint = "miner.require_two_modes gives up such a mixture"
+        return [f"the similarities have one mode: the fitted mixture tells little of true and false negatives ({hint})"]
+    return []

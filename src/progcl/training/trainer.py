@@ -24,6 +24,7 @@ from progcl.graph.hop_features import HopFeatures, svd_directions
 from progcl.graph.loader import Batch, GraphInput, GraphLoader
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import Context, Method, make_method
+from progcl.precision import single_precision
 from progcl.training import checkpoint
 from progcl.training.choice import MIN_HELDOUT, Choice
 from progcl.training.device import choose_device
@@ -190,6 +191,7 @@ class Trainer:
         return patience is not None and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
 
 
+@single_precision()
 def embed_graph(method: Method, loader: GraphLoader, output: Output, data: Data) -> Tensor:
     """Embeddings [N, d] of a graph by a trained method, on the CPU."""
     device = next((parameter.device for parameter in method.parameters()), data.edge_index.device)
