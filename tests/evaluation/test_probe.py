@@ -152,7 +152,7 @@ def test_bgrl_takes_the_c_of_scikit_learns_grid_search(monkeypatch: pytest.Monke
         return _fit_path(rows, labels, grid)
 
     monkeypatch.setattr("progcl.evaluation.probe._fit_path", record)
-    (accuracy,) = PROTOCOLS["bgrl"](x, y, [split])
+    accuracy = PROTOCOLS["bgrl"](x, y, [split])[0].accuracy
     rows = torch.nn.functional.normalize(x, dim=1).numpy()
     search = GridSearchCV(
         LogisticRegression(max_iter=5000, tol=1e-5), {"C": C_GRID}, cv=KFold(5, shuffle=True, random_state=0)
@@ -171,7 +171,7 @@ def test_clean_takes_the_smallest_of_the_best_c() -> None:
         scores.append((model.score(rows[30:60], y[30:60]), model.score(rows[60:], y[60:])))
     validation, test = zip(*scores, strict=True)
     assert validation.count(max(validation)) > 1
-    assert PROTOCOLS["clean"](x, y, [split]) == [test[validation.index(max(validation))]]
+    assert [each.accuracy for each in PROTOCOLS["clean"](x, y, [split])] == [test[validation.index(max(validation))]]
 
 
 def test_gca_takes_the_first_of_the_best_steps() -> None:
@@ -179,9 +179,9 @@ def test_gca_takes_the_first_of_the_best_steps() -> None:
     x, y, split = noisy_classes()
     easy = split.train[:3]
     split = Split(split.train, easy, split.test)
-    after, later = (probe_gca(x, y, [split], steps=steps)[0] for steps in (20 * FIRST_RIGHT, 400))
-    at_validation = probe_gca(x, y, [Split(split.train, easy, easy)], steps=20 * FIRST_RIGHT)[0]
+    after, later = (probe_gca(x, y, [split], steps=steps)[0].accuracy for steps in (20 * FIRST_RIGHT, 400))
+    at_validation = probe_gca(x, y, [Split(split.train, easy, easy)], steps=20 * FIRST_RIGHT)[0].accuracy
     assert at_validation == 1
     assert later == after
-    last = probe_gca(x, y, [Split(split.train, split.test, split.test)], steps=400)[0]
+    last = probe_gca(x, y, [Split(split.train, split.test, split.test)], steps=400)[0].accuracy
     assert last != after
