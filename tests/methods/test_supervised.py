@@ -15,9 +15,12 @@ from progcl.data.splits import heldout_split, make_splits
 from progcl.data.synthetic import csbm
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.supervised import score_predictions
+from progcl.graph.loader import GraphLoader
 from progcl.graph.sampled import SampledGraph
+from progcl.methods import Context, method_type
 from progcl.methods.supervised import FastGcn, Supervised
-from progcl.training.trainer import Trainer
+from progcl.training.trainer import Trainer, method_vectors
+from support.devices import DEVICE, device_of, pretend_device
 from support.runs import small
 
 NAMES = [name for name, entry in METHODS.items() if entry.options.needs_labels]
@@ -98,7 +101,8 @@ def test_the_loss_is_the_cross_entropy_of_the_seeds() -> None:
 
 @pytest.mark.parametrize("name", ["gcn", "fastgcn"])
 def test_a_split_does_not_depend_on_the_others(name: str) -> None:
-    one, three = (make(name, probe__splits=number, encoder__dropout=0.0) for number in (1, 3))
+    dropout = 0.0 if name == "fastgcn" else 0.3
+    one, three = (make(name, probe__splits=number, encoder__dropout=dropout) for number in (1, 3))
     for trainer in (one, three):
         list(trainer.run(6))
     assert torch.equal(predict(one)[0], predict(three)[0])
@@ -245,6 +249,14 @@ def test_a_graph_without_labels_is_refused() -> None:
             fit(small(method__name="gcn", miner__name="none", probe__protocol=protocol), data=bare)
 
 
+def test_a_split_without_validation_nodes_is_refused() -> None:
+    masks = {
+        f"{name}_mask": torch.arange(200) % 2 == parity for name, parity in (("train", 0), ("test", 1), ("val", 2))
+    }
+    with pytest.raises(InputError, match="a split has no training or no validation nodes"):
+        make("gcn", Data(**DATA.to_dict(), **masks), probe__nodes="heldout")
+
+
 def test_what_embeds_is_left_after_release() -> None:
     for name in NAMES:
         trainer = make(name)
@@ -252,3 +264,28 @@ def test_what_embeds_is_left_after_release() -> None:
         before, embed = trainer.embed(), trainer.method.eval()
         embed.release()
         assert torch.equal(embed.embed(trainer.graph), before)
+
+
+@pytest.mark.parametrize(("name", "size"), [*((name, None) for name in NAMES), ("sage-supervised", 8), ("fastgcn", 8)])
+def test_every_tensor_is_on_the_device_of_the_graph(
+    name: str, size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("progcl.graph.batching.prefetch", lambda load, number: map(load, range(number)))
+    dropout = 0.0 if size or name == "fastgcn" else 0.3
+    options: dict[str, Any] = {"batch__size": size, "batch__fanouts": [4, 3], "encoder__dropout": dropout}
+    config = small(**{"method__name": name, "miner__name": "none", "method__drop_attention": dropout, **options})
+    with pretend_device():
+        data = Data(x=DATA.x.to(DEVICE), edge_index=DATA.edge_index.to(DEVICE), y=DATA.y, num_nodes=200)
+        loader = GraphLoader(config)
+        graph = loader.graph(data)
+        method = method_type(name)(Context(config, data, graph, lambda: graph)).to(DEVICE)
+        optimizer = method.optimizer()
+        for epoch in (1, 2):
+            method.set_epoch(epoch)
+            for batch in method.batches(epoch):
+                loss = method.loss(batch)
+                assert device_of(loss) == DEVICE
+                loss.backward()
+                optimizer.step()
+        assert device_of(method.predict(graph)) == DEVICE
+        assert device_of(method_vectors(method, graph)) == DEVICE

@@ -37,7 +37,7 @@ def compare(
     if config.probe.protocol == "none":
         raise InputError("a comparison needs a protocol", "drop --probe.compare, or name a --probe.protocol")
     if config.method.needs_labels:
-        hint = "drop --probe.compare, and run the others by themselves"
+        hint = "set --probe.compare false, and run the others by themselves"
         raise InputError(f"`{config.method.name}` is trained with labels: no embedding to compare by a probe", hint)
     names = list(dict.fromkeys([*PROPOSED, config.miner.name])) if "miner" in config.method.supports else ["none"]
     configs = {name: change_miner(config, name) for name in names}

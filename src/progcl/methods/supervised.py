@@ -56,6 +56,9 @@ class Supervised(Method):
         require_training_labels(data)
         device = data.edge_index.device
         self.splits = make_splits(data, probe.splits, probe.seed, "heldout" if inductive else probe.nodes)
+        if not all(len(split.train) and len(split.validation) for split in self.splits):
+            hint = "give each of train_mask, val_mask and test_mask some nodes"
+            raise InputError("a split has no training or no validation nodes", hint)
         self.labels, self.all_labels = context.data.y.to(device), data.y.to(device)
         self.loaders = [self.make_loader(self._train_nodes(split.train).to(device)) for split in self.splits]
         self.networks, self.best = (
