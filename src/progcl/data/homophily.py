@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 PAIRS = 4096  # links, and as many random pairs, whose features are compared
 MIN_LABELED_EDGES = 100
 LOW_HOMOPHILY = 0.1  # adjusted; 0 is what a random graph has, 1 if all links stay inside a class
-TRY_OWN = 'try --hops.powers "[0]" --output.smooth "[0]", which do not average over neighbors'
+TO_TRY = "compare with --output.blocks untrained (several hops side by side) and own (no hops)"
 
 
 def adjusted_homophily(edges: Tensor, labels: Tensor) -> float | None:
@@ -60,14 +60,14 @@ def describe_homophily(data: Data) -> list[str]:
         if homophily >= LOW_HOMOPHILY:
             return []
         found = f"links hardly tell classes (adjusted homophily {homophily:.2f}; 0 is chance, 1 is perfect)"
-        return [f"{found}: {TRY_OWN}"]
+        return [f"{found}: {TO_TRY}"]
     if data.get("structural") or data.edge_index.size(1) < 2 * MIN_LABELED_EDGES:
         return []
     linked, random, error = feature_similarity(data.edge_index, data.x)
     if linked > random + 3 * error:
         return []
     found = f"linked nodes have no more similar features than others (mean cosine {linked:.2f}, any two {random:.2f})"
-    return [f"{found}: if links do not mean likeness, {TRY_OWN}"]
+    return [f"{found}: if links do not mean likeness, {TO_TRY}"]
 
 
 def _cosines(x: Tensor, ends: Tensor, mean: Tensor) -> Tensor:
