@@ -101,12 +101,11 @@ def _ls(options: dict[str, Any]) -> None:
 
 
 def _list_data() -> list[tuple[str, ...]]:
-    from progcl.data.datasets import BUILTIN, PUBLISHED, roots
+    from progcl.data.datasets import BUILTIN, PUBLISHED, is_here
 
     rows: list[tuple[str, ...]] = [(name, _summary(make)) for name, make in BUILTIN.items()]
     for name, entry in PUBLISHED.items():
-        here = any(entry.present(root) for root in roots())
-        rows.append((name, f"{entry.counts}; {'here' if here else 'not here, downloaded when used'}"))
+        rows.append((name, f"{entry.counts}; {'here' if is_here(name) else 'not here, downloaded when used'}"))
     return rows
 
 
