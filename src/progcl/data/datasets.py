@@ -216,9 +216,7 @@ def _planetoid(name: str, counts: Counts, copy: Published | None = None) -> Publ
 
 BUILTIN: dict[str, Callable[..., Data]] = {"digits": digits, "csbm": csbm, FILE: read_graph}
 CORA = Counts(2708, 5278, 1433, 7)
-CORA_NPZ = Published(
-    read_npz_graph, "cora", ("cora.npz",), CORA, {"file": "cora.npz"}, raw_folder=""
-)  # no public split
+CORA_NPZ = Published(read_npz_graph, "cora", ("cora.npz",), CORA, {"file": "cora.npz"}, raw_folder="")
 PUBLISHED: dict[str, Published] = {
     "photo": Published(
         Amazon, "amazon", ("amazon_electronics_photo.npz",), Counts(7650, 119081, 745, 8), {"name": "Photo"}

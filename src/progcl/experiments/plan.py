@@ -84,8 +84,7 @@ def _plan_row(
     try:
         data = checksum(config)
     except InputError as error:
-        reason = str(error.args[0])
-        return PlannedRow(cell, obstacle="data not available here" if "not here" in reason else reason)
+        return PlannedRow(cell, obstacle=str(error.args[0]))
     number = (seeds or cell.seeds) if table.rows[cell.row].seeds else 1
     runs = [Run(cell.name, cell.config(seed, fast), data, fast) for seed in range(number)]
     return PlannedRow(cell, tuple(Slot(cell, run, ledger.find(run)) for run in runs))
@@ -93,7 +92,7 @@ def _plan_row(
 
 def read_checksums(data_root: str | None) -> Checksum:
     """Checksums of the graphs themselves, each read once."""
-    from progcl.data.datasets import load_data
+    from progcl.data.datasets import is_here, load_data
     from progcl.data.prepare import fingerprint
 
     @cache
@@ -101,7 +100,8 @@ def read_checksums(data_root: str | None) -> Checksum:
         try:
             return fingerprint(load_data(configs[section].data, data_root))
         except InputError as error:
-            return error
+            name = configs[section].data.name
+            return error if is_here(name, data_root) else InputError("data not available here", error.hint)
 
     configs: dict[str, Config] = {}
 

@@ -9,7 +9,7 @@ from statistics import mean, stdev
 from progcl.errors import InputError
 from progcl.evaluation.significance import paired_difference
 from progcl.experiments.ledger import Entry, Ledger
-from progcl.experiments.plan import PlannedRow, estimate_seconds, format_seconds
+from progcl.experiments.plan import PlannedRow, estimate_seconds, format_seconds, make_plan, recall_checksums
 from progcl.experiments.tables import PROTOCOLS, Cell, Table
 
 CLOSE, FAR = 0.5, 1.5  # points: as published up to the first, to be looked into beyond the second
@@ -62,6 +62,11 @@ def judge(ours: float, cell: Cell) -> str:
 def refresh_page(text: str, render: Callable[[str, str], str]) -> str:
     """A page with new tables; they stand between `<!-- progcl reproduce T --data D -->` and `<!-- end -->`."""
     return MARKER.sub(lambda match: f"{match[1]}{render(match[2], match[3])}\n{match[4]}", text)
+
+
+def render_table(table: Table, data: str, ledger: Ledger) -> str:
+    """The table of one data set from what the ledger has."""
+    return format_table(table, make_plan(table, table.select([data]), ledger, recall_checksums(ledger)))
 
 
 def align(lines: Sequence[Sequence[str]]) -> str:
