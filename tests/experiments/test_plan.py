@@ -1,6 +1,7 @@
 """Plans: what is done, stale, missing or impossible, and how long the rest takes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from progcl.experiments.plan import (
     read_checksums,
     recall_checksums,
 )
+from progcl.experiments.tables import load_tables
 from support.tables import fill, make_entry, write_tables
 
 
@@ -57,7 +59,8 @@ def test_seeds_are_for_rows_that_have_any(tmp_path: Path) -> None:
 def test_a_stale_entry_is_shown_stale_and_runs_again(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl")
     cell = write_tables(tmp_path / "tables").columns["csbm"].cells["grace"]
-    for seed, changes in enumerate(({"code": "method grace 0"}, {"data": 8})):
+    stale: list[dict[str, Any]] = [{"code": "method grace 0"}, {"data": 8}]
+    for seed, changes in enumerate(stale):
         ledger.append(make_entry(Run(cell.name, cell.config(seed), 7), **changes))
     row = plan_of(tmp_path, ledger)["grace"]
     assert row.state == "stale (code, data)"
@@ -114,8 +117,6 @@ def test_time_is_that_of_runs_before_else_of_measured_epochs(tmp_path: Path, mon
 
 
 def test_measured_epochs_are_of_cells_that_exist() -> None:
-    from progcl.experiments.tables import load_tables
-
     names = {cell.name for table in load_tables().values() for cell in table.select()}
     assert load_epoch_seconds().keys() <= names
     assert {"table2/photo/gca", "table2/photo/progcl-mix", "table2/cora/dgi"} <= load_epoch_seconds().keys()

@@ -51,10 +51,10 @@ def test_the_gain_of_a_miner_is_paired_over_the_seeds_that_both_have(table: Tabl
     fill(ledger, cells["grace"], [60, 62])
     fill(ledger, cells["hcl"], [63])
     row = render(table, ledger)["HCL"]
-    assert row[5] == str(paired_difference([[62, 64]], [[59, 61]])) == "+3.00 [+3.00, +3.00]"
+    assert row[5] == str(paired_difference([[62.0, 64.0]], [[59.0, 61.0]])) == "+3.00 [+3.00, +3.00]"
     assert row[-1] == "nothing published; 1 of 2 seeds"
     fill(ledger, cells["hcl"], [63, 63.5])
-    both = paired_difference([[62, 64], [62.5, 64.5]], [[59, 61], [61, 63]])
+    both = paired_difference([[62.0, 64.0], [62.5, 64.5]], [[59, 61], [61, 63]])
     assert render(table, ledger)["HCL"][5] == str(both)
 
 

@@ -8,6 +8,7 @@ from progcl import InputError
 from progcl.config import to_dict
 from progcl.config.load import PRESETS, load_config
 from progcl.config.methods import METHODS
+from progcl.config.miners import ProGCLMixOptions
 from progcl.experiments.ledger import hash_settings
 from progcl.experiments.tables import PROTOCOLS, Cell, load_tables, shorten
 from support.tables import CELLS, write_tables
@@ -100,6 +101,7 @@ def test_a_short_version_is_another_configuration() -> None:
     short = shorten(config)
     assert short.train.epochs == 50
     assert short.train.anchors == 1024
+    assert isinstance(short.miner, ProGCLMixOptions)
     assert short.miner.start_epoch == 8  # 400 of 2,500 epochs
     assert short.probe.splits == 5
     assert hash_settings(to_dict(short)) != hash_settings(to_dict(config))

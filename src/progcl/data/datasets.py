@@ -80,7 +80,7 @@ class Published:
 
     def home(self, root: Path) -> Path:
         """The folder that holds this data set and nothing else."""
-        return root / self.folder / self.arguments.get("name", "")
+        return root / self.folder / str(self.arguments.get("name", ""))
 
     def present(self, root: Path) -> bool:
         """Whether all raw files exist."""
