@@ -8,7 +8,7 @@ from progcl.cli import reproduce as module
 from progcl.cli.main import main
 from progcl.experiments import runner
 from progcl.experiments.ledger import Ledger
-from progcl.experiments.tables import load_tables
+from progcl.experiments.tables import Table, load_tables
 from support.commands import refusal
 from support.tables import fill, write_tables
 
@@ -20,6 +20,15 @@ BAD = [
     (["--data", "photo"], "`--data` needs a table"),
     (["table2", "--dri-run"], "did you mean `--dry-run`?"),
 ]
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """The one table that there is, and an empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    tiny = write_tables(tmp_path / "tables")
+    monkeypatch.setattr(module, "load_tables", lambda: {"tiny": tiny})
+    return tiny
 
 
 def test_wrong_names_are_refused_with_a_suggestion(
@@ -41,13 +50,8 @@ def test_all_tables_are_listed(
     assert listed == [(table.name, data) for table in load_tables().values() for data in table.columns]
 
 
-def test_plan_run_and_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_run_and_table(table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """From nothing to a table; the second time nothing is run."""
-    monkeypatch.chdir(tmp_path)
-    table = write_tables(tmp_path / "tables")
-    monkeypatch.setattr(module, "load_tables", lambda: {"tiny": table})
     executed: list[str] = []
 
     def start(task: runner.Task, report: runner.Report) -> str:
@@ -77,11 +81,8 @@ def test_plan_run_and_table(
 
 
 def test_failed_runs_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    table = write_tables(tmp_path / "tables")
-    monkeypatch.setattr(module, "load_tables", lambda: {"tiny": table})
     monkeypatch.setattr(runner, "execute_in_process", lambda task, report: "failed: no memory")
     main(["reproduce", "tiny", "--rows", "grace", "--seeds", "1"])
     printed = capsys.readouterr()

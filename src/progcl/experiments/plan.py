@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from progcl.config import Config, to_dict
 from progcl.errors import InputError
@@ -137,8 +138,11 @@ def _probe_seconds(config: Config) -> float:
 
     published = PUBLISHED.get(config.data.name)
     nodes = published.counts.nodes if published else config.data.nodes or 2000
+    method: Any = config.method
+    widths = {"raw": published.counts.features if published else None, "hops": config.hops.dim}
+    width = widths.get(method.name) or getattr(method, "rank", None) or getattr(method, "dim", config.encoder.hidden)
     splits = 1 if config.probe.nodes == "heldout" else config.probe.splits
-    return sum(PROBE_SECONDS.values()) * nodes * config.encoder.hidden * splits
+    return sum(PROBE_SECONDS.values()) * nodes * width * splits
 
 
 @cache
