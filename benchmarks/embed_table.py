@@ -5,8 +5,9 @@
 
 Scores are of protocol `clean`, 20 splits: on all nodes of graphs that decided nothing, else on the four fifths that no
 setting was chosen on. There a classifier has a tenth of four fifths for training; to compare with published figures,
-rows are also scored with a tenth of all nodes for training, tested on the same four fifths. Rows of one training are made by one process. GRACE is its GCN with the settings published for
-Cora, 200 epochs, on all graphs; on graphs of more than 8,192 nodes it contrasts 2,048 anchors per step.
+rows are also scored with a tenth of all nodes for training, tested on the same four fifths. Rows of one training are
+made by one process. GRACE is its GCN with the settings published for Cora, 200 epochs, on all graphs; on graphs of more
+than 8,192 nodes it contrasts 2,048 anchors per step.
 """
 
 from __future__ import annotations

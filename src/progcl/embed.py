@@ -219,6 +219,8 @@ def describe_plan(config: Config, data: Data) -> str:
         how = f"{config.train.anchors:,} nodes"
     steps = config.train.epochs * (config.batch.steps or 1)
     size = f"{nodes:,} nodes, {edges:,} edges, {data.x.size(1):,} features"
+    if config.output.blocks in ("untrained", "own") or (config.output.blocks == "auto" and data.get("structural")):
+        return f"{size}: no training"
     miner = "" if config.miner.name == "none" else f" with {config.miner.name}"
     return f"{size}: {config.method.name}{miner} on {config.encoder.name}, {steps:,} steps of {how}"
 

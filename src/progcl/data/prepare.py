@@ -57,7 +57,7 @@ def prepare(data: Data) -> Data:
     clean.structural = x is None or bool(data.get("structural"))
     if x is None:
         clean.x = structural_features(clean.edge_index, nodes)
-        what = "computed from the edges, the degree and a random-walk embedding"
+        what = "computed from the edges, the degree and walk vectors"
         remarks.append(f"no features given: {clean.x.size(1)} {what}")
     else:
         clean.x = x
