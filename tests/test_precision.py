@@ -29,7 +29,7 @@ def global_state() -> tuple[Any, ...]:
         torch.get_rng_state().tolist(),
         np.random.get_state(legacy=False)["state"]["key"].tolist(),
         random.getstate(),
-    )  # noqa: NPY002
+    )
     threads = (torch.get_num_threads(), torch.get_num_interop_threads())
     return *numbers, *threads, list(warnings.filters), torch.get_default_dtype(), torch.is_grad_enabled()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,12 +110,11 @@ def _ls(options: dict[str, Any]) -> None:
 
 
 def _list_data() -> list[tuple[str, ...]]:
-    from progcl.data.datasets import BUILTIN, PUBLISHED, roots
+    from progcl.data.datasets import BUILTIN, PUBLISHED, is_here
 
     rows: list[tuple[str, ...]] = [(name, _summary(make)) for name, make in BUILTIN.items()]
     for name, entry in PUBLISHED.items():
-        here = any(entry.present(root) for root in roots())
-        rows.append((name, f"{entry.counts}; {'here' if here else 'not here, downloaded when used'}"))
+        rows.append((name, f"{entry.counts}; {'here' if is_here(name) else 'not here, downloaded when used'}"))
     return rows
 
 
@@ -122,11 +122,12 @@ def _list_methods() -> list[tuple[str, ...]]:
     from progcl.config.methods import METHODS
     from progcl.methods import method_type
 
-    rows: list[tuple[str, ...]] = [("name", "labels", "batches", "miner", "what it does")]
+    rows: list[tuple[str, ...]] = [("name", "labels", "batches", "miner", "paper")]
     for name, entry in METHODS.items():
-        options = entry.options
+        options, kind = entry.options, method_type(name)
         answers = (options.needs_labels, *(each in options.supports for each in ("batches", "miner")))
-        rows.append((name, *("yes" if answer else "no" for answer in answers), _summary(method_type(name))))
+        paper = _paper(kind) or f"none: {_summary(kind)}"
+        rows.append((name, *("yes" if answer else "no" for answer in answers), paper))
     return rows
 
 
@@ -177,6 +178,17 @@ def _print_columns(rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for *cells, last in rows:
         print("  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), last]))
+
+
+def _paper(documented: object) -> str:
+    """The paper that a docstring names as `First, Second: Title (year)`; empty if it names none."""
+    text = " ".join((documented.__doc__ or "").split())
+    found = re.search(r"([A-Z][\w-]+)((?:, [A-Z][\w -]+)*): (\S.*?) \((\d{4})\)", text)
+    if not found:
+        return ""
+    first, others, title, year = found.groups()
+    authors = first + (" et al." if others.count(",") > 1 else others.replace(",", " and"))
+    return f"{authors}, {title} ({year})"
 
 
 def _summary(documented: object) -> str:
