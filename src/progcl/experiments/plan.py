@@ -140,7 +140,8 @@ def _probe_seconds(config: Config) -> float:
     nodes = published.counts.nodes if published else config.data.nodes or 2000
     method: Any = config.method
     widths = {"raw": published.counts.features if published else None, "hops": config.hops.dim}
-    width = widths.get(method.name) or getattr(method, "rank", None) or getattr(method, "dim", config.encoder.hidden)
+    own = getattr(method, "rank", None) or getattr(method, "dim", None) or config.encoder.hidden
+    width: int = widths.get(method.name) or own
     splits = 1 if config.probe.nodes == "heldout" else config.probe.splits
     return sum(PROBE_SECONDS.values()) * nodes * width * splits
 
