@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from progcl import InputError, fit
+from progcl import InputError, fit, load_config
 from progcl.config.methods import ABILITIES, METHODS
 from progcl.data.splits import heldout_split
 from progcl.data.synthetic import csbm
@@ -18,6 +18,7 @@ from progcl.graph.sampled import SampledGraph
 from progcl.methods import method_type
 from progcl.miners.frozen import FrozenPosterior
 from progcl.run import Result
+from progcl.training import checkpoint
 from progcl.training.trainer import Trainer
 from support.runs import assert_same_run, equal_states, fit_interrupted, read_log, read_result, small
 
@@ -41,6 +42,7 @@ CLAIMED = [(name, ability) for name in METHODS for ability in ASKS if ability in
 UNCLAIMED = [(name, ability) for name in METHODS for ability in ASKS if ability not in METHODS[name].options.supports]
 
 
+HALF_HOPPED = [name for name in METHODS if "half_hop" in METHODS[name].options.option_names()]
 TRAINED = [name for name in METHODS if method_type(name).trained]
 
 
@@ -67,6 +69,35 @@ def test_evaluation_leaves_the_state_of_a_run_alone(name: str) -> None:
     assert equal_states(trainer.state()[0], before)
     assert torch.equal(trainer.embed(), embeddings)
     assert not embeddings.requires_grad
+
+
+@pytest.mark.parametrize("name", HALF_HOPPED)
+def test_slow_nodes_change_training_resume_and_are_never_embedded(name: str, tmp_path: Path) -> None:
+    plain = small(**TINY, method__name=name)
+    config = replace(plain, method=replace(plain.method, half_hop=0.7))  # type: ignore[call-arg]
+    result = fit(config, data=DATA, out=tmp_path / "whole")
+    assert len(result.embeddings) == 90
+    assert result.losses != fit(plain, data=DATA).losses
+    fit_interrupted(config, tmp_path / "interrupted", 2, 5, data=DATA)
+    assert_same_run(tmp_path / "whole", tmp_path / "interrupted")
+    trainer = Trainer(config, DATA)
+    trainer.restore(checkpoint.load(tmp_path / "whole" / "checkpoint.safetensors"))
+    without = Trainer(plain, DATA)
+    without.method.load_state_dict(trainer.method.state_dict())
+    assert torch.equal(trainer.embed(), without.embed())
+
+
+def test_slow_nodes_are_refused_where_no_messages_pass_over_them() -> None:
+    asked = {**TINY, "method__half_hop": 0.5}
+    for encoder in ("mlp", "svd", "hops"):
+        with pytest.raises(InputError, match=f"encoder `{encoder}` passes no messages"):
+            small(**asked, encoder__name=encoder, method__drop_edges=[0.0, 0.0])
+    with pytest.raises(InputError, match="sampled neighbors have no slow nodes"):
+        small(**asked, **ASKS["batches"])
+    with pytest.raises(InputError, match=r"method `coles` has no option `half_hop`\n\nhint: `grace`, .*have it"):
+        load_config("csbm", {"method.name": "coles", "method.half_hop": 0.5})
+    with pytest.raises(InputError, match=r"`method.half_hop` needs to be in \[0, 1\] \(got 2\)"):
+        small(**TINY, method__half_hop=2)
 
 
 def test_every_ability_is_asked_for() -> None:

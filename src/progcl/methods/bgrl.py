@@ -49,7 +49,9 @@ class Bgrl(Method):
     def loss(self, batch: Batch) -> Tensor:
         """Predict each view's target embeddings from the other view."""
         rates = zip(self.options.drop_edges, self.options.drop_features, ("view1", "view2"), strict=True)
-        views = [batch.view(edges, columns, self.context.generator(name)) for edges, columns, name in rates]
+        views = [
+            self.half_hop(batch.view(edges, columns, self.context.generator(name))) for edges, columns, name in rates
+        ]
         q1, q2 = (self.predictor(self.encoder(view)) for view in views)
         t1, t2 = (self.target(view) for view in views)
         return 2 - cosine_similarity(q1, t2).mean() - cosine_similarity(q2, t1).mean()
