@@ -14,12 +14,14 @@ from progcl.data.splits import heldout_split
 from progcl.data.synthetic import csbm
 from progcl.distributed import Workers
 from progcl.graph.hop_table import HopTable
+from progcl.graph.images import ImageSet
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import method_type
 from progcl.miners.frozen import FrozenPosterior
 from progcl.run import Result
 from progcl.training import checkpoint
 from progcl.training.trainer import Trainer
+from support.images import data_for
 from support.runs import assert_same_run, equal_states, fit_interrupted, read_log, read_result, small
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture")  # one of MERIT's three sets of negatives
@@ -49,19 +51,19 @@ TRAINED = [name for name in METHODS if method_type(name).trained]
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_method_learns_and_resumes_with_the_same_bits(name: str, tmp_path: Path) -> None:
     config = small(**{**TINY, "train__epochs": 16, "train__lr": 0.01}, method__name=name)
-    result = fit(config, data=DATA, out=tmp_path / "whole")
+    result = fit(config, data=data_for(name, DATA), out=tmp_path / "whole")
     first, last = result.losses[0], sum(result.losses[-3:]) / 3
     assert last < 0.97 * first
-    fit_interrupted(config, tmp_path / "interrupted", 1, 7, data=DATA)
+    fit_interrupted(config, tmp_path / "interrupted", 1, 7, data=data_for(name, DATA))
     assert_same_run(tmp_path / "whole", tmp_path / "interrupted")
-    other = fit(replace(config, train=replace(config.train, seed=1)), data=DATA)
+    other = fit(replace(config, train=replace(config.train, seed=1)), data=data_for(name, DATA))
     assert not torch.equal(result.embeddings, other.embeddings)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_evaluation_leaves_the_state_of_a_run_alone(name: str) -> None:
     """Also the running statistics of BatchNorm and the random generators."""
-    trainer = Trainer(small(**TINY, method__name=name, encoder__norm="batch"), DATA)
+    trainer = Trainer(small(**TINY, method__name=name, encoder__norm="batch"), data_for(name, DATA))
     list(trainer.run(3))
     before = {key: value.clone() for key, value in trainer.state()[0].items()}
     embeddings = trainer.embed()
@@ -101,18 +103,19 @@ def test_slow_nodes_are_refused_where_no_messages_pass_over_them() -> None:
 
 
 def test_every_ability_is_asked_for() -> None:
-    assert set(ASKS) | {"processes"} == set(ABILITIES)
+    """Beside several processes, and images, which the data ask for: tests/methods/test_simclr.py."""
+    assert set(ASKS) | {"processes", "images"} == set(ABILITIES)
 
 
 @pytest.mark.parametrize(("name", "ability"), CLAIMED)
 def test_a_claimed_ability_works_and_resumes(name: str, ability: str, tmp_path: Path) -> None:
-    config = small(**{**TINY, **ASKS[ability]}, method__name=name)
-    result = fit(config, data=DATA, out=tmp_path / "whole")
-    trainer = Trainer(config, DATA)
+    config, data = small(**{**TINY, **ASKS[ability]}, method__name=name), data_for(name, DATA)
+    result = fit(config, data=data, out=tmp_path / "whole")
+    trainer = Trainer(config, data)
     CHECKS[ability](result, trainer)
     if not trainer.method.trained:
         return
-    fit_interrupted(config, tmp_path / "interrupted", 2, 5, data=DATA)
+    fit_interrupted(config, tmp_path / "interrupted", 2, 5, data=data)
     assert_same_run(tmp_path / "whole", tmp_path / "interrupted")
 
 
@@ -136,16 +139,17 @@ def test_several_processes_are_refused_where_they_are_not_claimed(name: str, mon
 
 
 def _uses_batches(result: Result, trainer: Trainer) -> None:
-    assert isinstance(trainer.graph, SampledGraph)
+    assert isinstance(trainer.graph, (SampledGraph, ImageSet))
     assert trainer.method.steps == 3
     assert len(set(result.losses)) == 6
 
 
 def _ignores_heldout_nodes(result: Result, trainer: Trainer) -> None:
     """Their features change their own embeddings, not the training."""
-    train, _, test = heldout_split(DATA)
+    data = data_for(result.config.method.name, DATA)
+    train, _, test = heldout_split(data)
     assert len(trainer.train_data.x) == len(train)
-    changed = Data(x=DATA.x.clone(), edge_index=DATA.edge_index, y=DATA.y)
+    changed = Data(**{**data.to_dict(), "x": data.x.clone()})
     changed.x[test] += 5
     other = fit(result.config, data=changed)
     assert other.losses == result.losses
@@ -158,7 +162,7 @@ def _mines(result: Result, trainer: Trainer) -> None:
     miners = trainer.method.miners()
     assert miners
     assert all(isinstance(miner, FrozenPosterior) for miner in miners)
-    plain = fit(small(**TINY, method__name=result.config.method.name, train__lr=0.02), data=DATA)
+    plain = fit(small(**TINY, method__name=result.config.method.name, train__lr=0.02), data=trainer.data)
     assert plain.losses[:4] == result.losses[:4]
     assert plain.losses[4:] != result.losses[4:]
 

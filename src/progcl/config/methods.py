@@ -9,6 +9,7 @@ from progcl.config.abilities import ABILITIES as ABILITIES
 from progcl.config.abilities import HalfHopOptions
 from progcl.config.abilities import MethodOptions as MethodOptions
 from progcl.config.baselines import ColesOptions, GaeOptions, GmiOptions, VgaeOptions
+from progcl.config.images import SimclrOptions
 from progcl.config.options import Entry
 from progcl.config.walks import DeepWalkFeaturesOptions, DeepWalkOptions, Node2VecOptions
 from progcl.errors import in_range
@@ -53,7 +54,7 @@ class GraceOptions(HopViewOptions):
     """GRACE, which has no options beside its views."""
 
     name: str = "grace"
-    supports = frozenset(ABILITIES)
+    supports = frozenset(ABILITIES) - {"images"}
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class NeighborsOptions(HalfHopOptions):
     steps: int = 1
     drop_positives: float = 0.4
     holdout: float = 0.0
-    supports = frozenset(ABILITIES)
+    supports = frozenset(ABILITIES) - {"images"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,7 +217,7 @@ class RawOptions(MethodOptions):
     """The features as they are, which have no options."""
 
     name: str = "raw"
-    supports = frozenset({"inductive"})
+    supports = frozenset({"inductive", "images"})
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,7 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "vgae": Entry(VgaeOptions, "progcl.methods.autoencoder:Vgae"),
     "coles": Entry(ColesOptions, "progcl.methods.coles:Coles"),
     "gmi": Entry(GmiOptions, "progcl.methods.gmi:Gmi"),
+    "simclr": Entry(SimclrOptions, "progcl.methods.simclr:Simclr"),
     "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),

@@ -308,7 +308,7 @@ class Config:
     @property
     def samples_neighbors(self) -> bool:
         """Whether batches are seed nodes with sampled neighbors."""
-        return self.batch.size is not None and not self.reads_hop_table
+        return self.batch.size is not None and not self.reads_hop_table and "images" not in self.method.supports
 
     @property
     def fanouts(self) -> list[int]:

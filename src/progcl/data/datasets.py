@@ -21,6 +21,7 @@ from torch_geometric.utils import coalesce
 
 from progcl.config.schema import DataConfig
 from progcl.data.formats import read_graph
+from progcl.data.images import Cifar10, Cifar10Jpeg
 from progcl.data.prepare import normalize_features, prepare
 from progcl.data.published import FacebookPages, OgbnArxiv
 from progcl.data.synthetic import csbm, digits
@@ -58,6 +59,8 @@ class Published:
         arguments: of the reader
         raw_folder: folder of the raw files below `folder`
         symmetric: every edge is stored once in each direction, so that edges are counted without sorting
+        other_raw: raw files of another version of the same data, which do as well
+        subset: name of a smaller data set, to try instead
     """
 
     reader: Any
@@ -67,19 +70,25 @@ class Published:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw_folder: str = "raw"
     symmetric: bool = False
+    other_raw: tuple[str, ...] = ()
+    subset: str = ""
 
     def open(self, root: Path) -> Data:
         """Read the data set, downloading and converting it if need be; PyG writes `processed` beside `raw`."""
         return self.reader(str(root / self.folder), **self.arguments)[0]
 
+    def home(self, root: Path) -> Path:
+        """The folder that holds this data set and nothing else."""
+        return root / self.folder / (self.arguments.get("name") or "")
+
     def raw_dir(self, root: Path) -> Path:
         """The folder in which the raw files are expected."""
-        name = self.arguments.get("name")
-        return root / self.folder / (name or "") / self.raw_folder
+        return self.home(root) / self.raw_folder
 
     def present(self, root: Path) -> bool:
         """Whether all raw files exist."""
-        return all((self.raw_dir(root) / name).exists() for name in self.raw)
+        versions = [files for files in (self.raw, self.other_raw) if files]
+        return any(all((self.raw_dir(root) / name).exists() for name in files) for files in versions)
 
 
 def load_data(config: DataConfig, root: str | Path | None = None) -> Data:
@@ -159,20 +168,21 @@ def _load_published(name: str, entry: Published, root: str | Path | None) -> Dat
     except OSError as error:
         raise _missing(name, entry, folder, str(error)) from None
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        hint = f"a broken download? remove {entry.raw_dir(folder).parent} and try again"
+        hint = f"a broken download? remove {entry.home(folder)} and try again"
         raise InputError(f"the files of `{name}` cannot be read: {error}", hint) from None
     actual = counts(data, entry.symmetric)
     if actual != entry.counts:
-        hint = f"another version, or a broken download? remove {entry.raw_dir(folder).parent} and try again"
+        hint = f"another version, or a broken download? remove {entry.home(folder)} and try again"
         raise InputError(f"`{name}` has {actual}, published are {entry.counts}", hint)
     return data
 
 
 def _missing(name: str, entry: Published, root: Path, reason: str) -> InputError:
     files = ", ".join(file for file in entry.raw if not (entry.raw_dir(root) / file).exists())
+    instead = f"; a part of it is --data.name {entry.subset}" if entry.subset else ""
     return InputError(
         f"data set `{name}` is not here and cannot be downloaded ({reason})",
-        f"put {files} into {entry.raw_dir(root)}, or point --data-root or PROGCL_DATA at a folder that has it",
+        f"put {files} into {entry.raw_dir(root)}, or point --data-root or PROGCL_DATA at a folder that has it{instead}",
     )
 
 
@@ -241,5 +251,18 @@ PUBLISHED: dict[str, Published] = {
     ),
     "ogbn-arxiv": Published(
         OgbnArxiv, "ogbn_arxiv", OgbnArxiv.raw_file_names, Counts(169343, 1157799, 128, 40), symmetric=True
+    ),
+    "cifar10": Published(
+        Cifar10,
+        "cifar10",
+        Cifar10.files,
+        Counts(60000, 0, 3072, 10),
+        raw_folder="",
+        symmetric=True,
+        other_raw=Cifar10.pickled_files,
+        subset="cifar10-10k-jpeg",
+    ),
+    "cifar10-10k-jpeg": Published(
+        Cifar10Jpeg, "cifar10", (Cifar10Jpeg.file,), Counts(10000, 0, 3072, 10), raw_folder="", symmetric=True
     ),
 }
