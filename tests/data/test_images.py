@@ -81,7 +81,7 @@ def write_jpeg(root: Path, number: int = NUMBER, side: int = 32) -> None:
         image.save(buffer, "JPEG", quality=100, subsampling=0)
         encoded.append(buffer.getvalue())
     offsets = np.cumsum([0, *map(len, encoded)])
-    arrays = {"jpeg_bytes": np.frombuffer(b"".join(encoded), np.uint8), "labels": LABELS[:number]}
+    arrays: dict[str, Any] = {"jpeg_bytes": np.frombuffer(b"".join(encoded), np.uint8), "labels": LABELS[:number]}
     (root / "cifar10").mkdir(parents=True)
     names = np.array(module.CIFAR_CLASSES)
     np.savez(root / "cifar10" / Cifar10Jpeg.file, offsets=offsets, class_names=names, **arrays)

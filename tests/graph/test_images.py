@@ -9,6 +9,8 @@ from torch.nn.functional import interpolate
 
 from progcl.config.images import SimclrOptions
 from progcl.graph.images import JITTER_STEPS, ImageSet, blend, crop_and_flip, draw_boxes, jitter_colors, shift_hue
+from progcl.nn.images import ResNet
+from support.devices import DEVICE, device_of, pretend_device
 from support.images import draw_textures
 
 
@@ -123,3 +125,15 @@ def test_an_epoch_has_every_image_in_shuffled_batches() -> None:
     (whole,) = ImageSet(data).batches(1)
     assert whole.seeds is None
     assert len(whole.images) == 50
+
+
+def test_views_and_network_are_on_the_device_of_the_images() -> None:
+    with pretend_device():
+        data = draw_textures(20)
+        data.x = data.x.to(DEVICE)
+        images, network = ImageSet(data, size=8), ResNet(3, 8, 1, 2, torch.Generator().manual_seed(0)).to(DEVICE)
+        seeds = torch.arange(8, device=DEVICE)
+        batch = images.draw(seeds, seeds, key=0)
+        out = network(batch.view(SimclrOptions(), torch.Generator().manual_seed(0)))
+        out.sum().backward()
+        assert device_of(batch.images) == device_of(out) == device_of(images.embed(network)) == DEVICE

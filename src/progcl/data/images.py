@@ -167,7 +167,7 @@ def read_pickled(path: Path) -> Labeled:
         if isinstance(argument, (str, bytes)):
             key = argument if len(argument) < CIFAR_PIXELS else None
             pixels = max(pixels, argument, key=len)
-        elif key in ("labels", b"labels") and opcode.name in ("BININT", "BININT1", "BININT2"):
+        elif key in ("labels", b"labels") and isinstance(argument, int) and opcode.name.startswith("BININT"):
             labels.append(argument)
     content = pixels if isinstance(pixels, bytes) else pixels.encode("latin-1")
     if not labels or len(content) != CIFAR_PIXELS * len(labels):

@@ -35,11 +35,10 @@ def compare(
     shared = {name: stage if each.miner.idle_epochs >= idle else None for name, each in configs.items()}
     main = fit(config, out=out, resume=resume, force=force, first_stage=shared[config.miner.name], **options)
     data = load_data(config.data, data_root)
-    untrained = {
-        "raw features": raw(data),
-        "propagated features (no training)": propagated(data),
-        "untrained encoder": Trainer(config, data).embed(),
-    }
+    untrained = {"raw features": raw(data)}
+    if data.edge_index.size(1):
+        untrained["propagated features (no training)"] = propagated(data)
+    untrained["untrained encoder"] = Trainer(config, data).embed()
     scores = {name: linear_probe(x, data, **config.probe.options(), progress=True) for name, x in untrained.items()}
     for name, other in configs.items():
         folder = out / "compare" / name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -152,7 +152,8 @@ class Method(nn.Module):
         if not options.half_hop or not self.training:
             return view
         assert isinstance(view, View), "batches of a part of the graph are refused with the configuration"
-        return view.half_hop(options.half_hop, options.half_hop_alpha, self.context.generator("half-hop"))
+        slowed = view.half_hop(options.half_hop, options.half_hop_alpha, self.context.generator("half-hop"))
+        return cast(ViewT, slowed)
 
     def after_step(self, progress: float) -> None:
         """Update what the optimizer does not, such as momentum encoders; `progress` rises to 1 over the run."""

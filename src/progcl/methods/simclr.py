@@ -55,4 +55,5 @@ class Simclr(Method):
 
     def embed(self, graph: GraphInput) -> Tensor:
         """Encoder output [N, hidden], before the projector."""
+        assert isinstance(graph, ImageSet)
         return graph.embed(self.encoder, self.context.progress)

@@ -76,7 +76,7 @@ class MixturePlot:
 
         Peaks of the bins after smoothing, which stand out by at least 5 % of the highest.
         """
-        smooth = gaussian_filter1d(sum(self.density.values()), MODE_WIDTH, mode="constant")
+        smooth = gaussian_filter1d(np.sum([*self.density.values()], axis=0), MODE_WIDTH, mode="constant")
         peaks, _ = find_peaks(np.pad(smooth, 1), prominence=MODE_PROMINENCE * smooth.max())
         return len(peaks)
 
@@ -88,8 +88,10 @@ class MixturePlot:
         false = next((values for name, values in self.density.items() if name.startswith("false")), None)
         if false is None:
             return None
-        every = np.cumsum(sum(self.density.values())[::-1])
-        return float(np.interp(hardest * every[-1], every, np.cumsum(false[::-1])) / (hardest * every[-1]))
+        together = np.sum([*self.density.values()], axis=0)
+        every, false = (np.cumsum([0, *values[::-1]]) for values in (together, false))
+        number = hardest * every[-1]
+        return float(np.interp(number, every, false) / number)
 
     def to_json(self) -> str:
         """All fields, to six digits."""
