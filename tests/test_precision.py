@@ -31,7 +31,7 @@ def global_state() -> tuple[Any, ...]:
     return *numbers, *threads, list(warnings.filters), torch.get_default_dtype(), torch.is_grad_enabled()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "simclr"])  # it reads images
 def test_fit_leaves_global_state_alone(name: str) -> None:
     before = global_state()
     run(method__name=name)

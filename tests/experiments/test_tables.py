@@ -45,7 +45,7 @@ def test_published_figures_are_those_of_the_paper() -> None:
 def test_every_method_and_every_row_without_training_is_there() -> None:
     photo = TABLES["table2"].columns["photo"].cells
     named = {"gca-degree": "gca", "gca-pagerank": "gca", "gca-own": "gca", "progcl-weight": "gca", "progcl-mix": "gca"}
-    assert {named.get(row, row) for row in photo} - SUPERVISED == METHODS.keys() - SUPERVISED
+    assert {named.get(row, row) for row in photo} - SUPERVISED == METHODS.keys() - SUPERVISED - {"simclr"}  # images
     for table in TABLES.values():
         for column in table.columns.values():
             training_free = {row for row in column.cells if not table.rows[row].training}

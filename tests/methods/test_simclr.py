@@ -1,5 +1,6 @@
 """SimCLR: its loss against a loop, what it learns, and what is said where data and method do not fit."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from progcl import InputError, fit, load_config
+from progcl.checksums import read_json
 from progcl.config.methods import METHODS
 from progcl.config.schema import Config
 from progcl.data.prepare import prepare
@@ -83,19 +85,20 @@ def test_it_learns_textures_that_neither_pixels_nor_the_untrained_network_show()
 
 
 def test_a_mixture_is_fitted_to_similarities_of_images(tmp_path: Path) -> None:
-    """The authors' variant fits two components to one mode, too; the paper's takes every negative for a true one."""
+    """Two components are fitted to one mode, too, unless `require_two_modes` takes every negative for a true one."""
     changes = {"miner__start_epoch": 4, "train__epochs": 8, "probe__protocol": "none"}
     data = draw_textures(120)
     plain = fit(configure(**changes), data=data)
     mined = fit(configure(**changes, miner__name="progcl-weight", miner__variant="released"), data=data)
+    mining = {"miner__name": "progcl-weight", "miner__require_two_modes": True}
     with pytest.warns(ProgclWarning, match="they have one mode"):
-        unimodal = fit(configure(**changes, miner__name="progcl-weight"), data=data, out=tmp_path / "run")
+        unimodal = fit(configure(**changes, **mining), data=data, out=tmp_path / "run")
     assert mined.mixture is not None
     assert not mined.mixture["degenerate"]
     assert mined.losses[:4] == plain.losses[:4]
     assert mined.losses[4:] != plain.losses[4:]
     assert unimodal.losses == pytest.approx(plain.losses)
-    plot = MixturePlot.from_json((tmp_path / "run" / "curves.json").read_text())
+    plot = MixturePlot.from_json(json.dumps(read_json(tmp_path / "run" / "curves.json")))
     assert plot.modes == 1
     assert not plot.fitted
     assert plot.probability is None

@@ -111,9 +111,7 @@ class MixturePlot:
 def plot_data(module: nn.Module, data: Data | None) -> MixturePlot | None:
     """Plot data of the first miner in `module` that has fitted one mixture to all nodes, or has given it up.
 
-    None if there is none.
-
-    Similarities of one mode, which no mixture fits, are shown without it.
+    Similarities of one mode, which no mixture fits, are shown without it. None if there is none.
 
     Args:
         module: a method, a loss or a miner
