@@ -115,7 +115,8 @@ class Attention(GATConv):  # type: ignore[misc]
     """
 
     def __init__(self, width: int, heads: int, generator: torch.Generator) -> None:
-        super().__init__(width * heads, width, heads, add_self_loops=False, bias=False)
+        with torch.random.fork_rng(devices=[]):  # PyG draws first values from the global generator
+            super().__init__(width * heads, width, heads, add_self_loops=False, bias=False)
         self.lin = nn.Identity()
         bound = (6 / (heads + width)) ** 0.5  # Glorot's, as PyG has it
         for weight in (self.att_src, self.att_dst):

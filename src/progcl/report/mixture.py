@@ -32,8 +32,9 @@ class MixturePlot:
         start_epoch: E
         density: histograms of the negatives in equal bins, [bins] each: all, or true and false ones by label
         grid: similarities at which the curves are evaluated, [g]
-        fitted: weighted densities of the mixture's components, [g] each; empty if the estimator is not a mixture
-        probability: p(true | s), [g]; None if it depends on the two nodes and not on s alone
+        fitted: weighted densities of the mixture's components, [g] each; empty if the estimator is not a mixture, or
+            its fit was given up
+        probability: p(true | s), [g]; None if it depends on the two nodes and not on s alone, or was given up
         chances: share of negatives by p(true), in equal bins of [0, 1]; None as above
     """
 
@@ -56,10 +57,11 @@ class MixturePlot:
             for name, members in groups.items()
         }
         grid, estimator = np.linspace(0.002, 0.998, 250), miner.estimator
-        components = estimator.density(grid) if isinstance(estimator, Mixture) else ()
+        components = estimator.density(grid) if isinstance(estimator, Mixture) and miner.active else ()
         fitted = dict(zip(("true", "false"), components, strict=False))
         probability = chances = None
-        if type(estimator).for_pairs is Posterior.for_pairs:  # not overridden: p is a function of s alone
+        depends_on_s = type(estimator).for_pairs is Posterior.for_pairs  # which is not overridden
+        if miner.active and depends_on_s:
             probability = estimator.posterior(torch.from_numpy(grid)).numpy()
             p = estimator.posterior(torch.from_numpy(s)).numpy()
             chances = np.histogram(p, PROBABILITY_BINS, (0, 1))[0] / len(s)
@@ -81,14 +83,16 @@ class MixturePlot:
 
 
 def plot_data(module: nn.Module, data: Data | None) -> MixturePlot | None:
-    """Plot data of the first miner in `module` that has fitted one mixture to all nodes; None if there is none.
+    """Plot data of the first miner in `module` that has fitted one mixture to all nodes, or has given it up.
+
+    None if there is none.
 
     Args:
         module: a method, a loss or a miner
         data: the graph that was trained on; with labels, true and false negatives are told apart; None to ignore them
     """
     for miner in module.modules():
-        if isinstance(miner, FrozenPosterior) and miner.active and not miner.per_batch:
+        if isinstance(miner, FrozenPosterior) and miner.is_fitted and not miner.per_batch:
             return MixturePlot.from_miner(miner, data)
     return None
 
@@ -141,7 +145,12 @@ def _sample_negatives(miner: FrozenPosterior, data: Data | None, pairs: int) -> 
     if labels is None:
         return s, None
     labels = labels.to(first.device)
-    return s, (labels[first] == labels[second]).cpu().numpy()
+    has_labels = ((labels[first] >= 0) & (labels[second] >= 0)).cpu().numpy()
+    return (
+        (s, None)
+        if not has_labels.any()
+        else (s[has_labels], (labels[first] == labels[second]).cpu().numpy()[has_labels])
+    )
 
 
 def _density_limit(plot: MixturePlot) -> float:

@@ -24,6 +24,7 @@ from progcl.graph.hop_features import HopFeatures, svd_directions
 from progcl.graph.loader import Batch, GraphInput, GraphLoader
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import Context, Method, make_method
+from progcl.precision import single_precision
 from progcl.training import checkpoint
 from progcl.training.choice import MIN_HELDOUT, Choice
 from progcl.training.device import choose_device
@@ -136,7 +137,11 @@ class Trainer:
         if not miner:
             initial = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
             method = {name: value for name, value in method.items() if ".miner." not in name} | initial
-        self.method.load_state_dict(method)
+        try:
+            self.method.load_state_dict(method)
+        except RuntimeError:  # other names or shapes
+            hint = "resume with the same options, or choose another --out"
+            raise InputError("the checkpoint belongs to another run", hint) from None
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in _below("optimizer.", tensors).items():
             index, _, slot = name.partition(".")
@@ -186,6 +191,7 @@ class Trainer:
         return patience is not None and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
 
 
+@single_precision()
 def embed_graph(method: Method, loader: GraphLoader, output: Output, data: Data) -> Tensor:
     """Embeddings [N, d] of a graph by a trained method, on the CPU."""
     device = next((parameter.device for parameter in method.parameters()), data.edge_index.device)
