@@ -227,7 +227,9 @@ def test_diffusion_and_extra_edges(teleport: float) -> None:
     data = graph_data()
     graph, encoder = Graph(data), ENCODERS["gcn"](12, 8, 2, "relu", seeded()).to(DEVICE)
     assert_trains(encoder, graph.with_edges(*top_ppr_edges(data, teleport, 8)).view(0.3, 0.2, seeded()))
-    assert_trains(encoder, View(graph, extra_edges=random_edges(graph, 0.2, seeded())))
+    view = View(graph, extra_edges=random_edges(graph, 0.2, seeded()))
+    for each in (view, view.half_hop(0.5, 0.5, seeded())):
+        assert_trains(encoder, each)
 
 
 @pytest.mark.parametrize("replace", [True, False])

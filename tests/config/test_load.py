@@ -16,6 +16,7 @@ from progcl.methods import method_type
 from progcl.miners import MINERS, Ring, make_miner
 from progcl.posteriors import make_posterior
 from progcl.training.trainer import Trainer
+from support.images import data_for
 
 
 def test_every_preset_builds_its_method_and_miner() -> None:
@@ -23,7 +24,8 @@ def test_every_preset_builds_its_method_and_miner() -> None:
     for name in PRESETS:
         config = load_config(name)
         assert config.data.name in (*PUBLISHED, *BUILTIN), name
-        method = Trainer(config, Data(x=torch.rand(5, 5), edge_index=edges, y=torch.arange(5) % 2)).method
+        graph = Data(x=torch.rand(5, 5), edge_index=edges, y=torch.arange(5) % 2)
+        method = Trainer(config, data_for(config.method.name, graph)).method
         assert type(method) is method_type(config.method.name), name
         assert {type(miner) for miner in method.miners()} == {MINERS[config.miner.name]} - {Miner}, name
 

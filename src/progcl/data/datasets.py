@@ -21,6 +21,7 @@ from torch_geometric.utils import coalesce
 
 from progcl.config.schema import DataConfig
 from progcl.data.formats import read_graph
+from progcl.data.images import Cifar10, Cifar10Jpeg
 from progcl.data.join import NodeData
 from progcl.data.mapped import require_inside
 from progcl.data.prepare import normalize_features, prepare
@@ -62,6 +63,8 @@ class Published:
         raw_folder: folder of the raw files below `folder`
         symmetric: every edge is stored once in each direction, so that edges are counted without sorting
         copy: the same graph in another format, read where the raw files are not there
+        other_raw: raw files of another version of the same data, which do as well
+        subset: name of a smaller data set, to try instead
     """
 
     reader: Any
@@ -72,22 +75,25 @@ class Published:
     raw_folder: str = "raw"
     symmetric: bool = False
     copy: Published | None = None
+    other_raw: tuple[str, ...] = ()
+    subset: str = ""
 
     def open(self, root: Path) -> Data:
         """Read the data set, downloading and converting it if need be; PyG writes `processed` beside `raw`."""
         return self.reader(str(root / self.folder), **self.arguments)[0]
 
+    def home(self, root: Path) -> Path:
+        """The folder that holds this data set and nothing else."""
+        return root / self.folder / (self.arguments.get("name") or "")
+
     def raw_dir(self, root: Path) -> Path:
         """The folder in which the raw files are expected."""
         return self.home(root) / self.raw_folder
 
-    def home(self, root: Path) -> Path:
-        """The folder that holds this data set and nothing else."""
-        return root / self.folder / str(self.arguments.get("name", ""))
-
     def present(self, root: Path) -> bool:
         """Whether all raw files exist."""
-        return all((self.raw_dir(root) / name).exists() for name in self.raw)
+        versions = [files for files in (self.raw, self.other_raw) if files]
+        return any(all((self.raw_dir(root) / name).exists() for name in files) for files in versions)
 
     def locate(self, root: str | Path | None = None) -> tuple[Published, Path] | None:
         """What can be read without a download, and below which folder; None if the files are nowhere."""
@@ -202,9 +208,10 @@ def _load_published(name: str, entry: Published, root: str | Path | None) -> Dat
 
 def _missing(name: str, entry: Published, root: Path, reason: str) -> InputError:
     files = ", ".join(file for file in entry.raw if not (entry.raw_dir(root) / file).exists())
+    instead = f"; a part of it is --data.name {entry.subset}" if entry.subset else ""
     return InputError(
         f"data set `{name}` is not here and cannot be downloaded ({reason})",
-        f"put {files} into {entry.raw_dir(root)}, or point --data-root or PROGCL_DATA at a folder that has it",
+        f"put {files} into {entry.raw_dir(root)}, or point --data-root or PROGCL_DATA at a folder that has it{instead}",
     )
 
 
@@ -278,5 +285,18 @@ PUBLISHED: dict[str, Published] = {
     ),
     "ogbn-arxiv": Published(
         OgbnArxiv, "ogbn_arxiv", OgbnArxiv.raw_file_names, Counts(169343, 1157799, 128, 40), symmetric=True
+    ),
+    "cifar10": Published(
+        Cifar10,
+        "cifar10",
+        Cifar10.files,
+        Counts(60000, 0, 3072, 10),
+        raw_folder="",
+        symmetric=True,
+        other_raw=Cifar10.pickled_files,
+        subset="cifar10-10k-jpeg",
+    ),
+    "cifar10-10k-jpeg": Published(
+        Cifar10Jpeg, "cifar10", (Cifar10Jpeg.file,), Counts(10000, 0, 3072, 10), raw_folder="", symmetric=True
     ),
 }

@@ -59,9 +59,8 @@ def compare(
 
 def _score_untrained(config: Config, data: Data) -> dict[str, Score]:
     """Scores of features without training, and of the encoder as it is initialized."""
-    vectors = {
-        "raw features": raw(data),
-        "propagated features (no training)": propagated(data),
-        "untrained encoder": Trainer(config, data).embed(),
-    }
+    vectors = {"raw features": raw(data)}
+    if data.edge_index.size(1):
+        vectors["propagated features (no training)"] = propagated(data)
+    vectors["untrained encoder"] = Trainer(config, data).embed()
     return {name: linear_probe(x, data, **config.probe.options(), progress=True) for name, x in vectors.items()}

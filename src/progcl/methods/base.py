@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from progcl.config.schema import Config
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.graph.batching import Pairing
 from progcl.graph.loader import Batch, GraphInput
+from progcl.graph.views import View
 from progcl.losses import InfoNCE, Shard
 from progcl.miners import Miner, make_miner
 from progcl.nn.encoders import ENCODERS, MLP, Dropout
@@ -23,6 +24,7 @@ from progcl.nn.heads import INITS, Projector
 from progcl.seeding import derive_seed
 
 Criterion = TypeVar("Criterion", bound=InfoNCE)
+ViewT = TypeVar("ViewT")
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,15 @@ class Method(nn.Module):
     def loss(self, batch: Batch) -> Tensor:
         """The loss of one step."""
         raise NotImplementedError
+
+    def half_hop(self, view: ViewT) -> ViewT:
+        """The view of a step with slow nodes, as `method.half_hop` asks for, drawn anew; in evaluation as it is."""
+        options = self.options
+        if not options.half_hop or not self.training:
+            return view
+        assert isinstance(view, View), "batches of a part of the graph are refused with the configuration"
+        slowed = view.half_hop(options.half_hop, options.half_hop_alpha, self.context.generator("half-hop"))
+        return cast(ViewT, slowed)
 
     def after_step(self, progress: float) -> None:
         """Update what the optimizer does not, such as momentum encoders; `progress` rises to 1 over the run."""

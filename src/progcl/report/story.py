@@ -15,6 +15,7 @@ from progcl.checksums import REWRITE, DamagedFile, read_json, read_json_lines
 from progcl.config.load import load_config
 from progcl.config.options import Options
 from progcl.config.schema import Config
+from progcl.data.images import is_images
 from progcl.data.labels import node_class_names
 from progcl.evaluation.scores import Score, describe_run, load_scores
 from progcl.export import load_run_embeddings
@@ -95,12 +96,13 @@ def _list_facts(config: Config, data: Data, result: dict[str, Any], width: int) 
     nodes, edges, features = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
     encoder, batch = config.encoder, config.batch.size
     depth = f"up to {encoder.hops[-1]} hops" if config.reads_hop_table else f"{encoder.layers} layers"
+    network = "residual network" if is_images(data) else f"{encoder.name}, {depth}"
     batches = f"batches of {batch:,} nodes" if batch else "the whole graph in each step"
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items() if name != "scikit-learn")
     return {
         "graph": f"{nodes:,} nodes, {edges:,} edges, {features:,} features",
         "method": _describe_options(config.method),
-        "encoder": f"{encoder.name}, {depth}, {encoder.hidden} dimensions",
+        "encoder": f"{network}, {encoder.hidden} dimensions",
         "embedding": _describe_output(config, result["facts"], width),
         "negatives": _describe_options(config.miner),
         "training": f"{batches}, τ = {config.loss.tau:g}, learning rate {config.train.lr:g}, seed {config.train.seed}",
