@@ -133,8 +133,9 @@ def test_blocks_are_chosen_by_links_kept_from_training() -> None:
     model = small(epochs=60).fit(DATA)
     assert model.choice_ is not None
     assert set(model.choice_["auc"]) == {"learned", "features", "own"}
-    widths = {"learned": 16 + 24, "untrained": 40, "own": 8}
-    assert model.embedding_.shape == (200, widths[model.choice_["blocks"]])
+    assert model.choice_["blocks"] == "learned"
+    powers = 3 if model.choice_["weight"] >= 0.5 else 5  # of 8 features
+    assert model.embedding_.shape == (200, 16 + 8 * powers)
     assert small(dim=5).fit_transform(DATA).shape == (200, 5)
 
 

@@ -28,6 +28,7 @@ from progcl.data.prepare import fingerprint, prepare
 from progcl.data.tables import edges_of, numbered_graph
 from progcl.embed import choose_settings
 from progcl.errors import InputError, ProgclWarning
+from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.training.trainer import Trainer, embed_graph
 
@@ -92,6 +93,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.verbose = verbose
         self.options = options
 
+    @single_precision()
     def fit(self, X: Any, y: Any = None) -> ProGCL:
         """Train on a graph; `y` is ignored."""
         data = self._prepare(X, reset=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -10,8 +9,16 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import Command, add_config_flags, choose_run_folder, config_overrides
+from progcl.cli.options import (
+    Command,
+    add_allow_code,
+    add_config_flags,
+    choose_run_folder,
+    config_overrides,
+    resume_command,
+)
 from progcl.config import load_config, to_dict
+from progcl.config.load import code_names
 from progcl.errors import InputError
 
 
@@ -29,6 +36,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dim", type=int, help="reduce the embedding to so many numbers per node, by PCA")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the result in --out")
+    add_allow_code(parser)
     add_config_flags(parser)
     preset = to_dict(load_config("embed"))
     parser.set_defaults({f"{section}.{key}": value for section, keys in preset.items() for key, value in keys.items()})
@@ -47,20 +55,24 @@ def _run(options: dict[str, Any]) -> None:
     from progcl.distributed import world_size
     from progcl.embed import embed, parse_duration
     from progcl.evaluation.scores import format_table, load_scores
+    from progcl.training.signals import StopRequest
 
     if world_size() > 1:
         raise InputError("`progcl embed` runs in one process", "`progcl train` runs its config.yaml in several")
     budget = parse_duration(options["budget"]) - (time.monotonic() - start) if options.get("budget") else None
-    shared: dict[str, Any] = {
-        key: options[key] for key in ("features", "labels", "ids", "resume", "force") if key in options
-    }
-    try:
-        result = embed(options["file"], out, budget=budget, overrides=overrides, content=content, **shared)
-    except KeyboardInterrupt:
-        if (out / "config.yaml").exists():
-            again = shlex.join(["progcl", "embed", options["file"], "--out", str(out), "--resume"])
-            print(f"\nto continue: {again}", file=sys.stderr)
-        raise
+    names = ("features", "labels", "ids", "resume", "force", "allow_code")
+    shared: dict[str, Any] = {key: options[key] for key in names if key in options}
+    with StopRequest() as stop:
+        try:
+            result = embed(
+                options["file"], out, budget=budget, overrides=overrides, content=content, stop=stop, **shared
+            )
+        except KeyboardInterrupt:
+            if (out / "config.yaml").exists():
+                names_code = bool(options.get("allow_code") or code_names(options))
+                again = resume_command("embed", options["file"], "--out", str(out), allow_code=names_code)
+                print(f"\nto continue: {again}", file=sys.stderr)
+            raise
     if result.score:
         print(format_table(load_scores(out) or {"this run": result.score}), file=sys.stderr)
     print(f"to see it, open {out / 'report.html'}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
@@ -41,6 +42,17 @@ def config_overrides(parsed: Mapping[str, Any]) -> dict[str, Any]:
 def add_data_root(parser: ArgumentParser) -> None:
     """Add --data-root."""
     parser.add_argument("--data-root", type=str, help="where published data is; else PROGCL_DATA, else the user cache")
+
+
+def add_allow_code(parser: ArgumentParser) -> None:
+    """Add --allow-code."""
+    meaning = "let a configuration file name classes from outside of progcl (package.module:Class), which are then run"
+    parser.add_argument("--allow-code", action="store_true", help=meaning)
+
+
+def resume_command(*words: str, allow_code: bool) -> str:
+    """What to type to continue a run."""
+    return shlex.join(["progcl", *words, "--resume", *(["--allow-code"] if allow_code else [])])
 
 
 def choose_run_folder(options: dict[str, Any], source: str) -> Path:

@@ -276,12 +276,24 @@ class Config:
             raise InputError("batches of `neighbors` are never the same: visited nodes are drawn anew", hint)
         if self.data.inductive and self.output.structure:
             raise InputError("walk vectors of unseen nodes are not known", "set --output.structure 0")
+        self._check_half_hop()
         self._check_holdout()
         if self.batch.size is not None and self.train.anchors is not None:
             raise InputError("a batch is contrasted as a whole", "set --train.anchors null, or --batch.size null")
         if self.samples_neighbors and len(self.fanouts) != self.encoder.layers:
             numbers = f"{len(self.fanouts)} `batch.fanouts` for {self.encoder.layers} `encoder.layers`"
             raise InputError(f"{numbers}: every layer needs one", 'for example --batch.fanouts "[10, 10, 25]"')
+
+    def _check_half_hop(self) -> None:
+        """Raise `InputError` where no messages are passed over slow nodes."""
+        if not getattr(self.method, "half_hop", 0):
+            return
+        if self.encoder.name not in ("gcn", "sage"):
+            hint = "set --method.half_hop 0, or --encoder.name gcn"
+            raise InputError(f"encoder `{self.encoder.name}` passes no messages for slow nodes to delay", hint)
+        if self.batch.size is not None:
+            hint = "set --method.half_hop 0, or --batch.size null"
+            raise InputError("sampled neighbors have no slow nodes: `method.half_hop` needs the whole graph", hint)
 
     def _check_holdout(self) -> None:
         """Raise `InputError` where held-out edges would be missing or seen."""
@@ -308,7 +320,7 @@ class Config:
     @property
     def samples_neighbors(self) -> bool:
         """Whether batches are seed nodes with sampled neighbors."""
-        return self.batch.size is not None and not self.reads_hop_table
+        return self.batch.size is not None and not self.reads_hop_table and "images" not in self.method.supports
 
     @property
     def fanouts(self) -> list[int]:

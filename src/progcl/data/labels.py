@@ -39,6 +39,12 @@ def require_labels(data: Data) -> None:
         raise InputError("the data has no labels to probe with", "set --probe.protocol none")
 
 
+def require_training_labels(data: Data) -> None:
+    """Raise `InputError` if there are no labels to train with."""
+    if data.get("y") is None:
+        raise InputError("the data has no labels to train with", "choose a method that needs none: `progcl ls methods`")
+
+
 def reason_not_to_score(data: Data) -> str | None:
     """Why the labels do not suffice for splits; empty if they do, None if there are no labels."""
     if data.get("y") is None:

@@ -20,6 +20,7 @@ from torch_geometric.utils import (
 
 from progcl.data.classes import find_unknown
 from progcl.data.homophily import describe_homophily
+from progcl.data.images import is_images, prepare_images
 from progcl.data.mapped import CHUNK_ROWS, map_rows
 from progcl.data.structure import structural_features
 from progcl.errors import InputError
@@ -35,7 +36,8 @@ def prepare(data: Data) -> Data:
     Edges become undirected (stored in both directions), sorted and unique, without self-loops. A graph in this form
     keeps its `edge_index`: this is checked in O(E) without sorting, so that graphs of 100 M edges pass quickly. Nodes
     without features get structural ones. Features in a mapped file (`np.memmap`, or `mapped=True`) are never copied.
-    Other attributes are kept (`ids`, `classes`, masks, ...), except those of edges, which nothing uses.
+    Other attributes are kept (`ids`, `classes`, masks, ...), except those of edges, which nothing uses. Images, which
+    have `image_shape`, have no edges.
 
     Returns:
         A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `y` [N] if there are labels (NaN and
@@ -45,6 +47,8 @@ def prepare(data: Data) -> Data:
     Raises:
         InputError: if shapes, types or node numbers do not fit, if features are not finite, or if there are no edges
     """
+    if is_images(data):
+        return prepare_images(data)
     edges, x = _to_edges(data), _to_features(data)
     nodes = _count_nodes(data, x, edges)
     _validate(data, edges, nodes)
@@ -59,7 +63,7 @@ def prepare(data: Data) -> Data:
     clean.structural = x is None or bool(data.get("structural"))
     if x is None:
         clean.x = structural_features(clean.edge_index, nodes)
-        what = "computed from the edges, the degree and a random-walk embedding"
+        what = "computed from the edges, the degree and walk vectors"
         remarks.append(f"no features given: {clean.x.size(1)} {what}")
     else:
         clean.x = x
@@ -73,7 +77,12 @@ def prepare(data: Data) -> Data:
 
 
 def normalize_features(data: Data) -> Data:
-    """Scale every row of the features to an L1 norm of 1, in place; of mapped features, keep the factors instead."""
+    """Scale every row of the features to an L1 norm of 1, in place; of mapped features, keep the factors instead.
+
+    Pixels of images stay as they are.
+    """
+    if is_images(data):
+        return data
     if data.get("mapped"):
         norms = torch.cat([rows.abs().sum(dim=1) for rows in data.x.split(CHUNK_ROWS)])
         data.row_scale = norms.clamp_min(1e-12).reciprocal()

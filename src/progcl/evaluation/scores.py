@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from progcl.checksums import read_json
 from progcl.config.schema import Config
-from progcl.training.checkpoint import write_text
+from progcl.training.checkpoint import write_json
 
-ACRONYMS = {"grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"}  # among methods
+ACRONYMS = {  # among methods
+    *("grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"),
+    *("mlp", "gcn", "gat"),
+}
 MAJORITY = "always the largest class"
 
 
@@ -60,13 +63,13 @@ class Score:
 def save_scores(scores: dict[str, Score], run: Path) -> None:
     """Write a comparison to `comparison.json` in a run folder."""
     stored = {name: asdict(score) for name, score in scores.items()}
-    write_text(run / "comparison.json", json.dumps(stored, indent=2) + "\n")
+    write_json(run / "comparison.json", stored)
 
 
 def load_scores(run: Path) -> dict[str, Score]:
     """Read the comparison in a run folder; empty if there is none."""
     path = run / "comparison.json"
-    rows = json.loads(path.read_text()) if path.exists() else {}
+    rows = read_json(path) if path.exists() else {}
     return {name: Score.from_dict(row) for name, row in rows.items()}
 
 
@@ -76,6 +79,8 @@ def describe_run(config: Config, facts: dict[str, Any]) -> str:
     if "blocks" in facts and "learned" not in facts["blocks"]:
         return f"no training: {', '.join(facts['blocks'])}"
     base = name.upper() if name in ACRONYMS else name
+    if config.method.needs_labels:
+        return f"{base} (trained with labels)"
     if miner == "none":
         return f"{base}, no mining" if "miner" in config.method.supports else base
     estimator, mixture = getattr(config.miner, "estimator", None), facts.get("mixture")

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+from scipy.signal import find_peaks
 from torch import nn
 from torch_geometric.data import Data
 
@@ -20,6 +22,7 @@ from progcl.report.charts import Axis, Chart
 Array = NDArray[np.float64]
 
 DENSITY_BINS, PROBABILITY_BINS = 80, 40
+MODE_WIDTH, MODE_PROMINENCE = 2, 0.05  # bins that a mode is smoothed by, and how far it stands out, of the highest
 PAIRS = 1_000_000  # sampled negatives
 PAIRS_AT_ONCE = 2**14  # whose vectors are gathered together
 
@@ -32,8 +35,9 @@ class MixturePlot:
         start_epoch: E
         density: histograms of the negatives in equal bins, [bins] each: all, or true and false ones by label
         grid: similarities at which the curves are evaluated, [g]
-        fitted: weighted densities of the mixture's components, [g] each; empty if the estimator is not a mixture
-        probability: p(true | s), [g]; None if it depends on the two nodes and not on s alone
+        fitted: weighted densities of the mixture's components, [g] each; empty if the estimator is not a mixture, or
+            its fit was given up
+        probability: p(true | s), [g]; None if it depends on the two nodes and not on s alone, or was given up
         chances: share of negatives by p(true), in equal bins of [0, 1]; None as above
     """
 
@@ -56,14 +60,38 @@ class MixturePlot:
             for name, members in groups.items()
         }
         grid, estimator = np.linspace(0.002, 0.998, 250), miner.estimator
-        components = estimator.density(grid) if isinstance(estimator, Mixture) else ()
+        components = estimator.density(grid) if isinstance(estimator, Mixture) and miner.active else ()
         fitted = dict(zip(("true", "false"), components, strict=False))
         probability = chances = None
-        if type(estimator).for_pairs is Posterior.for_pairs:  # not overridden: p is a function of s alone
+        depends_on_s = type(estimator).for_pairs is Posterior.for_pairs  # which is not overridden
+        if miner.active and depends_on_s:
             probability = estimator.posterior(torch.from_numpy(grid)).numpy()
             p = estimator.posterior(torch.from_numpy(s)).numpy()
             chances = np.histogram(p, PROBABILITY_BINS, (0, 1))[0] / len(s)
         return cls(miner.start_epoch, density, grid, fitted, probability, chances)
+
+    @property
+    def modes(self) -> int:
+        """Number of modes of the histogram of all negatives.
+
+        Peaks of the bins after smoothing, which stand out by at least 5 % of the highest.
+        """
+        smooth = gaussian_filter1d(np.sum([*self.density.values()], axis=0), MODE_WIDTH, mode="constant")
+        peaks, _ = find_peaks(np.pad(smooth, 1), prominence=MODE_PROMINENCE * smooth.max())
+        return len(peaks)
+
+    def false_share(self, hardest: float = 1.0) -> float | None:
+        """Share of false negatives among the given share of most similar ones; None without labels.
+
+        Within a bin, true and false ones count as evenly spread.
+        """
+        false = next((values for name, values in self.density.items() if name.startswith("false")), None)
+        if false is None:
+            return None
+        together = np.sum([*self.density.values()], axis=0)
+        every, false = (np.cumsum([0, *values[::-1]]) for values in (together, false))
+        number = hardest * every[-1]
+        return float(np.interp(number, every, false) / number)
 
     def to_json(self) -> str:
         """All fields, to six digits."""
@@ -81,14 +109,18 @@ class MixturePlot:
 
 
 def plot_data(module: nn.Module, data: Data | None) -> MixturePlot | None:
-    """Plot data of the first miner in `module` that has fitted one mixture to all nodes; None if there is none.
+    """Plot data of the first miner in `module` that has fitted one mixture to all nodes, or has given it up.
+
+    None if there is none.
+
+    Similarities of one mode, which no mixture fits, are shown without it.
 
     Args:
         module: a method, a loss or a miner
         data: the graph that was trained on; with labels, true and false negatives are told apart; None to ignore them
     """
     for miner in module.modules():
-        if isinstance(miner, FrozenPosterior) and miner.active and not miner.per_batch:
+        if isinstance(miner, FrozenPosterior) and miner.is_fitted and not miner.per_batch:
             return MixturePlot.from_miner(miner, data)
     return None
 

@@ -25,6 +25,7 @@ from progcl.report.tables import render_neighbors, render_scores
 from progcl.training.checkpoint import write_atomically
 
 MAX_CLASSES = 40  # the page has that many combinations of color and shape
+HARDEST = 0.01  # most similar negatives, of which the share of false ones is told
 
 
 def write_report(story: Story, path: Path, seed: int = 0, quick: bool = False) -> None:
@@ -186,6 +187,9 @@ def _render_mixture(plot: MixturePlot) -> str:
         note += " The curves are the two groups that the mixture found, without labels."
     if plot.probability is not None:
         note += " Dashed: the probability that a pair of this similarity is a true negative."
+    share, base = plot.false_share(HARDEST), plot.false_share()
+    if share is not None and base is not None:
+        note += f" By label, {share:.0%} of the most similar {HARDEST:.0%} are false negatives, and {base:.0%} of all."
     return _render_figure("Similarities of negatives", draw_mixture(plot), note)
 
 
