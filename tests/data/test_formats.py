@@ -312,7 +312,7 @@ def broken(tmp_path: Path, name: str) -> list[str]:
         ("blank.csv", "line 2 has an empty name in column `1`"),
         ("stranger.csv", "names such as `x` are no node of the graph, as `0` is: no row of features is used"),
         ("two.npy", "two.npy`: no row for node `2`"),
-        ("twice.csv", "twice.csv`: 1 names belong to more than one node, such as `1`"),
+        ("twice.csv", "twice.csv`: 1 rows name a node again, such as `1`"),
         ("short.csv", "short.csv`: which column is the class: `2`, `3`"),
     ],
 )

@@ -57,7 +57,7 @@ def test_names_and_classes_are_kept_as_they_are_written(tmp_path: Path) -> None:
     assert data.ids == ["007", "010", "#tag"]
     assert data.classes == ["01", "1", "2"]
     twice, x = write_files(tmp_path, t_csv="007,a\n010,b\n010,c\n", x_csv="007,1\n010,2\n#tag,3\n")
-    with pytest.raises(InputError, match=r"`.*t.csv`: 1 names belong to more than one node, such as `010`"):
+    with pytest.raises(InputError, match=r"`.*t.csv`: 1 rows name a node again, such as `010`"):
         read_graph(edges, x, twice)
 
 
@@ -112,6 +112,8 @@ def test_rows_without_names_are_named_by_ids(tmp_path: Path) -> None:
     assert data.ids == ["cid", "ann", "bob"]
     assert data.x.tolist() == X[:3].tolist()
     assert data.y.tolist() == [1, 0, -1]
+    (table,) = write_files(tmp_path, t_csv="age,size\n1.5,2\n2.5,3\n3.5,4\n")
+    assert read_graph(edges, table, ids_from=ids).x.tolist() == [[1.5, 2], [2.5, 3], [3.5, 4]]
     np.save(tmp_path / "ids.npy", np.array(["cid", "ann"]))
     with pytest.raises(InputError, match=r"3 rows for 2 names of --ids"):
         read_graph(edges, str(tmp_path / "x.npy"), ids_from=str(tmp_path / "ids.npy"))

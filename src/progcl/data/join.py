@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -160,6 +161,8 @@ def _name_rows(
         table = promote_header(table)
         remarks.append(f"{prefix(table.file)}the first line ({quote_names(table.columns)}) is read as a header")
     column = _choose_id_column(table, known, options.id_column)
+    if ids is not None and len(ids) == len(table) and known.isdisjoint(used_values(to_text(table.columns[column]))):
+        return NamedRows(table, validate_names(list(ids), "--ids"))
     if column != next(iter(table.columns)):
         remarks.append(f"{prefix(table.file)}nodes are named by the column `{column}`")
     long = match_long_form(table, column)
@@ -168,9 +171,13 @@ def _name_rows(
     if "" in names:
         message = f"{prefix(table.file)}{table.locate(names.index(''))} has an empty name in column `{column}`"
         raise InputError(message, "it names the node")
+    if repeated := len(names) - len(set(names)):
+        example = Counter(names).most_common(1)[0][0]
+        hint = "a node needs one row; features in long form have the columns `node`, `feature`, `value`"
+        raise InputError(f"{prefix(table.file)}{repeated} rows name a node again, such as `{example}`", hint)
     rest = {name: values for name, values in table.columns.items() if name != column}
     remarks += table.remarks
-    return NamedRows(replace(table, columns=rest), validate_names(names, table.file))
+    return NamedRows(replace(table, columns=rest), names)
 
 
 def _first_cell(table: Table) -> Text:

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import IO, Any
@@ -73,7 +74,11 @@ def read_node_link(path: Path) -> RawGraph:
     have_ids = all("id" in node for node in nodes)
     names = [str(node["id"]) for node in nodes] if have_ids else number_names(len(nodes))
     attributes = [{key: value for key, value in node.items() if key != "id"} for node in nodes]
-    return named_graph(((link["source"], link["target"]) for link in links), names, to_columns(attributes))
+    graph = named_graph(((link["source"], link["target"]) for link in links), names, to_columns(attributes))
+    titles = [str(node.get("name", "")) for node in nodes]
+    if not have_ids and all(titles) and len(set(titles)) == len(titles):  # D3's links are numbers of nodes with names
+        return replace(graph, names=titles)
+    return graph
 
 
 def from_networkx(graph: Any) -> RawGraph:

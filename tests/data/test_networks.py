@@ -1,0 +1,33 @@
+"""Graphs of networkx and of others that write node-link JSON."""
+
+import json
+from pathlib import Path
+
+import networkx
+
+from progcl.data.formats import read_graph
+from progcl.data.networks import from_networkx
+
+
+def test_links_of_numbers_between_named_nodes(tmp_path: Path) -> None:
+    nodes = [{"name": name, "group": group} for name, group in zip("abc", (1, 1, 2), strict=True)]
+    links = [{"source": 0, "target": 1, "value": 2}, {"source": 1, "target": 2}]
+    (tmp_path / "d3.json").write_text(json.dumps({"nodes": nodes, "links": links}))
+    data = read_graph(str(tmp_path / "d3.json"))
+    assert data.ids == ["a", "b", "c"]
+    assert data.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert data.x.tolist() == [[1], [1], [2]]
+
+
+def test_gml_without_labels_is_named_by_ids(tmp_path: Path) -> None:
+    (tmp_path / "g.gml").write_text("graph [\n node [ id 7 ]\n node [ id 9 ]\n edge [ source 7 target 9 ]\n]\n")
+    assert read_graph(str(tmp_path / "g.gml")).ids == ["7", "9"]
+
+
+def test_attributes_that_some_nodes_lack_are_missing() -> None:
+    graph = networkx.path_graph(3)
+    graph.nodes[0]["age"], graph.nodes[2]["age"] = 3, 5
+    graph.nodes[1]["picture"] = {"x": 1}
+    columns = from_networkx(graph).columns
+    assert list(columns) == ["age"]
+    assert [None if value != value else value for value in columns["age"]] == [3, None, 5]
