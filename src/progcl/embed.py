@@ -34,7 +34,7 @@ from progcl.training.trainer import Trainer
 STEPS = 400  # of training
 BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
 MAX_WIDTH, MIN_WIDTH = 512, 64  # of a block of the embedding
-MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the spectral vectors, which bounds their width
+MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the walk vectors, which bounds their width
 MAX_STEPS_PER_EPOCH = 10  # an epoch is how often the loss is logged, and where a run can be stopped
 START_SHARE = 0.25  # share of the epochs before the mixture is fitted
 CHECKPOINT_EVERY, CHECKPOINT_EVERY_BATCHED = 10, 4  # epochs

@@ -118,7 +118,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         overrides: dict[str, Any] = {
             "encoder.name": self.encoder,
             "output.features": self.with_features,
-            "output.structure": 0,  # spectral vectors of another graph would not be comparable
+            "output.structure": 0,  # walk vectors of another graph would not be comparable
             "output.dim": self.dim,
             "miner.name": self.miner,
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,

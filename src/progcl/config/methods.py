@@ -252,7 +252,7 @@ class SpectralOptions(MethodOptions):
     """Spectral vectors.
 
     Args:
-        dim: number of eigenvectors
+        dim: number of vectors
     """
 
     name: str = "spectral"
@@ -260,6 +260,13 @@ class SpectralOptions(MethodOptions):
 
     def __post_init__(self) -> None:
         in_range("dim", self.dim, 1)
+
+
+@dataclass(frozen=True)
+class WalkVectorsOptions(SpectralOptions):
+    """Walk vectors, as many as `dim` says."""
+
+    name: str = "walk-vectors"
 
 
 @dataclass(frozen=True)
@@ -289,6 +296,7 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),
     "spectral": Entry(SpectralOptions, "progcl.methods.features:Spectral"),
+    "walk-vectors": Entry(WalkVectorsOptions, "progcl.methods.features:WalkVectors"),
     "random-init": Entry(RandomInitOptions, "progcl.methods.features:RandomInit"),
     "deepwalk": Entry(DeepWalkOptions, "progcl.methods.walks:DeepWalk"),
     "deepwalk-features": Entry(DeepWalkFeaturesOptions, "progcl.methods.walks:DeepWalkFeatures"),

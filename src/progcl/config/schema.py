@@ -263,7 +263,7 @@ class Config:
             hint = "set --batch.variant snapshot"
             raise InputError("batches of `neighbors` are never the same: visited nodes are drawn anew", hint)
         if self.data.inductive and self.output.structure:
-            raise InputError("spectral vectors of unseen nodes are not known", "set --output.structure 0")
+            raise InputError("walk vectors of unseen nodes are not known", "set --output.structure 0")
         self._check_half_hop()
         self._check_holdout()
         if self.batch.size is not None and self.train.anchors is not None:

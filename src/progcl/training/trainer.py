@@ -50,6 +50,7 @@ class Trainer:
         graph: what is trained on, in that form
         train_data: the same as PyG data: all nodes, or the training nodes of an inductive run
         output: what becomes of the learned vectors; fitted by `embed`
+        not_judged: why nothing is trained, although `output.blocks` auto was to choose; else empty
         on_step: called with a step's loss and number of nodes
     """
 
@@ -68,7 +69,8 @@ class Trainer:
         self.graph = self.loader.graph(self.train_data, nodes)
         self.context = Context(config, self.train_data, self.graph, workers, progress)
         self.method = make_method(self.context).to(data.edge_index.device)
-        is_used = config.output.blocks in ("learned", "auto")  # nothing is trained that is left out
+        self.not_judged = self._reason_not_to_judge()
+        is_used = config.output.blocks == "learned" or (config.output.blocks == "auto" and not self.not_judged)
         self.optimizer = self.method.optimizer() if self.method.trained and is_used else None
         self.loss = self.method.loss if workers.size == 1 else DistributedDataParallel(_Loss(self.method))
         self.records: list[Record] = []
@@ -154,15 +156,22 @@ class Trainer:
         self.on_step(loss.item(), self.graph.num_nodes if batch.seeds is None else len(batch.seeds))
         return loss.item()
 
+    def _reason_not_to_judge(self) -> str:
+        """Why held-out edges cannot tell what training is worth; then nothing is trained."""
+        if self.config.output.blocks != "auto":
+            return ""
+        if self.train_data.get("structural"):
+            return "there are no features to learn from, and walk vectors of the graph are as good without training"
+        heldout = self.method.heldout_edges()
+        if heldout is None or heldout.size(1) < MIN_HELDOUT:
+            return f"{0 if heldout is None else heldout.size(1)} edges to judge by are too few"
+        return ""
+
     def _choose(self, learned: Tensor) -> Choice | str:
         """Judge the learned vectors by held-out edges, or say why not; empty where that is not asked for."""
         data, heldout = self.train_data, self.method.heldout_edges()
-        if self.config.output.blocks != "auto" or heldout is None:
-            return ""
-        if data.get("structural"):
-            return "features computed from the edges cannot be judged by edges"
-        if heldout.size(1) < MIN_HELDOUT:
-            return f"{heldout.size(1)} edges kept from training are too few to judge by"
+        if self.config.output.blocks != "auto" or self.not_judged or heldout is None:
+            return self.not_judged
         directions = self.loader.directions
         if directions is None:
             directions = svd_directions(data.x, self.config.encoder.rank)
