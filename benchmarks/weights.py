@@ -1,5 +1,7 @@
 """The figure of docs/negatives.md: the weight that each miner gives to negatives, from a run that has passed epoch E.
 
+Ring is its variant `middle`.
+
 progcl train photo --train.epochs 400 --out runs/photo
 python benchmarks/weights.py runs/photo docs/images/weights.svg
 """
@@ -30,7 +32,8 @@ def main() -> None:
     losses = {}
     for name in MINERS:
         if name != "none":
-            options = load_config(str(run / "config.yaml"), {"miner.name": name}).miner
+            changes = {"miner.name": name} | ({"miner.keep": "middle"} if name == "ring" else {})
+            options = load_config(str(run / "config.yaml"), changes).miner
             miner = make_miner(options)
             losses[name] = InfoNCE(config.loss.tau, miner)
             losses[name].set_epoch(to_dict(config)["miner"]["start_epoch"])

@@ -246,7 +246,7 @@ def test_samples_and_walks(replace: bool) -> None:
 def test_batches_of_walks_and_their_loss(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("progcl.graph.walks.prefetch", lambda load, number: map(load, range(number)))
     data = graph_data()
-    method = DeepWalk(Context(small(method__name="deepwalk"), data, Graph(data))).to(DEVICE)
+    method = DeepWalk(Context(small(method__name="deepwalk"), data, Graph(data), lambda: Graph(data))).to(DEVICE)
     method.loader = WalkLoader(RandomWalker(data.edge_index, 60, p), 40, 10, size=20)
     optimizer = method.optimizer()
     for batch in method.batches(1):

@@ -12,7 +12,8 @@ from support.images import data_for
 from support.runs import small
 
 DATA = csbm(nodes=90, degree=12, homophily=0.9, signal=3)
-RUNS = [*((method, "progcl-weight") for method in METHODS), *(("grace", miner) for miner in MINERS)]
+UNSUPERVISED = [name for name, entry in METHODS.items() if not entry.options.needs_labels]
+RUNS = [*((method, "progcl-weight") for method in UNSUPERVISED), *(("grace", miner) for miner in MINERS)]
 RUNS.remove(("grace", "progcl-weight"))  # is there twice
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 import warnings
 from collections.abc import Iterable
 
@@ -11,7 +12,12 @@ class ProgclWarning(UserWarning):
     """The run continues, but not as requested."""
 
 
-warnings.simplefilter("always", ProgclWarning, append=True)  # Python's default shows a warning once per line
+def warn(message: str, stacklevel: int = 1) -> None:
+    """Like `warnings.warn`, but every time: Python's default is once per line, and filters are the user's."""
+    frame = sys._getframe(1)
+    for _ in range(stacklevel - 1):
+        frame = frame.f_back or frame
+    warnings.warn_explicit(message, ProgclWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 class InputError(ValueError):

@@ -7,7 +7,7 @@ from torch_geometric.transforms import GDC
 from torch_geometric.utils import to_undirected
 
 from progcl.data.synthetic import csbm
-from progcl.graph.diffusion import top_ppr_edges
+from progcl.graph.diffusion import ppr_edges_above, top_ppr_edges
 from progcl.graph.views import Graph, View
 
 
@@ -39,6 +39,24 @@ def test_a_node_keeps_its_largest_entries_and_the_sum_of_its_column(monkeypatch:
     torch.testing.assert_close(sparsified.sum(dim=1), full.sum(dim=1), rtol=1e-4, atol=0)
     threshold = full.topk(5, dim=1).values[:, -1:]
     assert ((sparsified > 0) == (full > 0) & (full >= threshold - 1e-7)).all()
+
+
+def test_entries_above_a_threshold_are_pygs_thresholded_diffusion(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = csbm(nodes=90, degree=4, seed=2)
+    monkeypatch.setattr("progcl.graph.diffusion.DIFFUSION_ELEMENTS", 90 * 7)  # several blocks
+    ours = dense(*ppr_edges_above(data, 0.1, 0.01), 90)
+    loops = torch.arange(90).repeat(2, 1)
+    transformed = GDC(
+        self_loop_weight=None,
+        normalization_in="sym",
+        normalization_out="row",
+        diffusion_kwargs={"method": "ppr", "alpha": 0.1},
+        sparsification_kwargs={"method": "threshold", "eps": 0.01},
+    )(Data(x=data.x, edge_index=to_undirected(torch.cat([data.edge_index, loops], dim=1))))
+    expected = dense(transformed.edge_index.flip(0), transformed.edge_attr, 90)
+    assert 500 < (ours > 0).sum() < 90**2 // 2
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(ours.sum(dim=1), torch.ones(90, dtype=torch.float64), rtol=0, atol=1e-5)
 
 
 def test_isolated_nodes_and_directed_edges() -> None:

@@ -84,6 +84,21 @@ def test_a_walk_stays_at_a_node_without_neighbors(p: float, q: float) -> None:
     assert walks.tolist() == [[7] * 5, [8] * 5]
 
 
+def test_a_leaf_has_no_choice_to_reject(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its one neighbor is taken at once, however improbable the way back is elsewhere."""
+    calls = []
+    propose = RandomWalker._propose
+
+    def count(self: RandomWalker, nodes: Tensor, starts: Tensor, key: int, trial: int) -> Tensor:
+        calls.append(trial)
+        return propose(self, nodes, starts, key, trial)
+
+    monkeypatch.setattr(RandomWalker, "_propose", count)
+    walker = RandomWalker(torch.tensor([[0, 1], [1, 0]]), 2, p=1000.0, q=1.0)
+    assert walker.walk(torch.tensor([0, 1]), 6, epoch=1).tolist() == [[0, 1] * 3, [1, 0] * 3]
+    assert calls == [0] * 5
+
+
 def gather(loader: WalkLoader, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
     """Start nodes, walks and noise of an epoch, sorted by start node."""
     batches = list(loader.batches(epoch))

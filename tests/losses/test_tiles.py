@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from progcl.losses.tiles import Layout, Shard, Slot, TileStore, Workspace
+from progcl.losses.weights import make_weights
+from progcl.miners.base import Plan
 
 
 @pytest.mark.parametrize("swap_views", [False, True])
@@ -56,6 +58,36 @@ def test_tiles_beyond_the_memory_are_scratch(stored: int) -> None:
             torch.testing.assert_close(sim, expected)
             in_store = sim.untyped_storage().data_ptr() == store.flat.untyped_storage().data_ptr()
             assert in_store == (number < stored)
+
+
+def plan_of(kind: str, nodes: int) -> Plan:
+    """Nothing frozen; frozen probabilities; three mixtures of four candidates each."""
+    columns = torch.arange(nodes).repeat(4, 1).to(torch.int32)
+    return {
+        "plain": Plan(),
+        "weight": Plan(object(), lambda view, rows, columns: torch.ones(1)),
+        "mix": Plan(object(), candidates=(columns, columns), pairs=torch.zeros(2, 3, dtype=torch.long)),
+    }[kind]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["plain", "weight", "mix"])
+def test_what_is_frozen_is_taken_from_the_memory_of_the_tiles(kind: str, dtype: torch.dtype) -> None:
+    """Exactly as many tiles as fit, to the byte."""
+    nodes, size = 40, dtype.itemsize
+    views = (torch.ones(nodes, 5, dtype=dtype), torch.ones(nodes, 5, dtype=dtype))
+    slots = {"plain": 4, "weight": 6, "mix": 4}[kind]
+    pair_bytes = slots * 16**2 * size
+    probabilities = nodes * (nodes + 16) * size
+    # candidates of both views; for each anchor 5 numbers a candidate, 2 a pair, and addresses of both views
+    mixing = 2 * 4 * nodes * 4 + nodes * ((5 * 4 + 2 * 3) * size + 2 * (4 + 3) * 4)
+    reserved = {"plain": 0, "weight": probabilities, "mix": mixing}[kind]
+    pairs = {"plain": 2, "weight": 5, "mix": 6}[kind]  # of 6; a store for mixing holds all or none
+    assert reserved <= (reserved + pairs * pair_bytes) // 4 or kind != "weight"  # else they would be rounded
+    for missing in (0, 1):
+        workspace = Workspace(reserved + pairs * pair_bytes - missing, 16)
+        store = make_weights(views, 0.5, plan_of(kind, nodes), workspace, Shard()).store
+        assert store.stored == (0 if kind == "mix" and missing else pairs - missing)
 
 
 def test_a_store_of_all_or_none_stays_empty() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from progcl import load_config
+from progcl import InputError, load_config
 from progcl.data.synthetic import csbm
 from progcl.graph.views import Graph, View
 from progcl.methods.merit import Merit
@@ -119,3 +119,55 @@ def test_every_miner_treats_the_negatives_of_merit() -> None:
         plain = build()[1]
         losses = [each.loss(Graph(DATA)).item() for each in (method, plain)]
         assert (losses[0] == pytest.approx(losses[1], rel=1e-6)) == (miner == "none"), miner
+
+
+def test_a_window_has_its_own_edges_and_its_share_of_the_diffusion() -> None:
+    _, method = build(method__windows=4, method__window=25, method__threshold=0.01)
+    windows = list(method.batches(1))
+    assert len(windows) == method.steps == 4
+    starts = set()
+    for window in windows:
+        assert isinstance(window, Graph)
+        assert window.seeds is not None
+        start = int(window.seeds[0])
+        starts.add(start)
+        assert torch.equal(window.seeds, torch.arange(start, start + 25))
+        assert 0 <= start <= 35
+        expected = {
+            (int(a) - start, int(b) - start)
+            for a, b in DATA.edge_index.T
+            if {int(a), int(b)} <= set(range(start, start + 25))
+        }
+        assert {(int(a), int(b)) for a, b in window.data.edge_index.T} == expected
+        assert torch.equal(window.data.x, DATA.x[window.seeds])
+        diffused = View(method.diffusion(window)).symmetric.csr.to_dense()
+        whole = View(method.diffusion(Graph(DATA))).symmetric.csr.to_dense()
+        assert torch.equal(diffused, whole[start : start + 25, start : start + 25])
+    assert len(starts) > 1
+
+
+def test_a_window_of_all_nodes_is_the_whole_graph() -> None:
+    (graph,) = build(method__windows=1, method__window=60)[1].batches(1)
+    assert graph.seeds is None
+    assert [batch.seeds for batch in build()[1].batches(1)] == [None]
+
+
+@pytest.mark.parametrize("miner", MINERS)
+def test_every_miner_trains_on_windows_and_resumes(miner: str) -> None:
+    options: dict[str, Any] = {
+        "method__windows": 3,
+        "method__window": 30,
+        "miner__name": miner,
+        "miner__start_epoch": 1,
+    }
+    whole, part, rest = (build(**options, miner__hardest=9, train__epochs=4)[0] for _ in range(3))
+    losses = [record.loss for record in whole.run(4)]
+    list(part.run(2))
+    rest.restore(part.state())
+    assert [record.loss for record in rest.run(4)] == losses[2:]
+    assert torch.equal(rest.embed(), whole.embed())
+
+
+def test_windows_have_no_anchors() -> None:
+    with pytest.raises(InputError, match="window is contrasted as a whole"):
+        build(method__windows=2, train__anchors=10)

@@ -214,15 +214,17 @@ def test_parallel_embeddings_warn_and_stay_infonce(make: Callable[..., FrozenPos
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_nan_warns_and_does_not_spread_into_the_miner(make: Callable[..., FrozenPosterior]) -> None:
+def test_nan_is_refused_and_does_not_spread_into_the_miner(make: Callable[..., FrozenPosterior]) -> None:
     h1, h2 = views(seed=20)
     broken = h1.clone()
     broken[3, 0] = torch.nan
     criterion = InfoNCE(TAU, make(start_epoch=1))
     criterion.set_epoch(1)
-    with pytest.warns(UserWarning, match="not finite"):
+    with pytest.raises(InputError, match="row 3 of the embeddings is not finite"):
         criterion(broken, h2)
-    assert criterion(h1, h2).item() == pytest.approx(infonce(h1, h2, TAU), rel=1e-12)
+    expected = InfoNCE(TAU, make(start_epoch=1))
+    expected.set_epoch(1)
+    assert criterion(h1, h2).item() == expected(h1, h2).item()
 
 
 @pytest.mark.parametrize(("make", "synthetic"), list(zip(MAKERS, (0, 9), strict=True)))

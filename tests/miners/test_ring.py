@@ -64,7 +64,27 @@ def test_the_ring_narrows() -> None:
     for epoch in (0, 5, 10, 50):
         miner.set_epoch(epoch)
         quantiles.append(miner.quantiles)
-    assert quantiles == [(0, 1), (0.1, pytest.approx(0.8)), (0.2, pytest.approx(0.6)), (0.2, pytest.approx(0.6))]
+    assert quantiles == [(0, 0.5), (0.1, pytest.approx(0.55)), (0.2, 0.6), (0.2, 0.6)]
+
+
+@pytest.mark.parametrize("negatives", [100, 1000, 2048])
+@pytest.mark.parametrize("epoch", [0, 1, 37, 100, 500])
+def test_the_default_is_the_ring_of_the_original(negatives: int, epoch: int) -> None:
+    """Outer radius from all negatives to the most similar tenth; of these, the most similar tenth is left out."""
+    miner = Ring()
+    miner.set_epoch(epoch)
+    outer = (1 - 0.9 * min(1, epoch / 100)) * negatives
+    low, high = miner.quantiles
+    assert (1 - low) * negatives == pytest.approx(outer)
+    assert (1 - high) * negatives == pytest.approx(0.1 * outer)
+
+
+def test_the_middle_leaves_out_both_ends_at_once() -> None:
+    assert Ring(keep="middle").quantiles == (0.1, 0.9)
+    assert Ring(keep="middle", high=0.8).quantiles == (0.1, 0.8)
+    assert Ring(low=0.1, high=0.9).quantiles == (0.1, 0.9)  # no annealing where a width is given
+    assert Ring(low=0.5).quantiles == (0.5, 0.99)
+    assert Ring(low=0.5, anneal=10).quantiles[0] == 0
 
 
 @pytest.mark.parametrize("tile", [1, 16, 1000])
@@ -96,7 +116,14 @@ def test_a_loop_without_set_epoch_is_warned() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"low": -0.1}, "low"), ({"high": 1.1}, "high"), ({"low": 0.5, "high": 0.5}, "below"), ({"anneal": -1}, "anneal")],
+    [
+        ({"low": -0.1}, "low"),
+        ({"high": 1.1}, "high"),
+        ({"low": 0.5, "high": 0.5}, "below"),
+        ({"high": 0.5}, "below"),
+        ({"anneal": -1}, "anneal"),
+        ({"keep": "outer"}, "known: hard, middle"),
+    ],
 )
 def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):

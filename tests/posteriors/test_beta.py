@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from progcl import BetaMixture, InputError
+from progcl import BetaMixture, GaussianMixture, InputError
+from progcl.posteriors import Mixture
 from support.naive import expectation_maximization, p_true
 
 LOW, HIGH = (3.0, 9.0), (8.0, 2.5)
@@ -77,11 +78,74 @@ def test_released_bound_on_the_second_beta() -> None:
     ],
 )
 def test_degenerate_input_counts_every_negative_as_true(x: Any, reason: str) -> None:
-    mixture = BetaMixture()
+    mixture = BetaMixture(require_two_modes=True)
     with pytest.warns(UserWarning, match=reason):
         mixture.fit(x)
     assert mixture.degenerate_
     np.testing.assert_array_equal(mixture.predict_proba(np.array([0.0, 0.5, 1.0])), [[1, 0]] * 3)
+
+
+@pytest.mark.parametrize("kind", [BetaMixture, GaussianMixture])
+def test_em_goes_on_where_there_is_one_mode_as_in_the_paper(kind: type[Mixture]) -> None:
+    mixture = kind().fit(np.random.default_rng(0).normal(0.5, 0.1, 20_000).clip(0, 1))
+    assert mixture.is_unimodal
+    assert not mixture.degenerate_
+    assert mixture.facts()["unimodal"]
+    p = mixture.predict_proba(np.linspace(0, 1, 11))[:, 0]
+    assert (p < 1).any()
+    assert ((p >= 0) & (p <= 1)).all()
+
+
+def test_all_equal_is_given_up_in_any_case() -> None:
+    with pytest.warns(UserWarning, match="all equal"):
+        assert BetaMixture().fit(np.full(100, 0.3)).degenerate_
+
+
+def beta_components(gain: float, first: float, second: float) -> BetaMixture:
+    """A mixture of two beta distributions with these means and the variance 0.01."""
+    mixture = BetaMixture()
+    mean = np.array([first, second])
+    concentration = mean * (1 - mean) / 0.01 - 1
+    mixture.alpha_, mixture.beta_ = mean * concentration, (1 - mean) * concentration
+    mixture.weight_, mixture.gain_ = np.array([0.7, 0.3]), gain
+    return mixture
+
+
+def test_one_mode_is_less_than_a_ten_thousandth_nat_or_half_a_standard_deviation() -> None:
+    assert not beta_components(1.01e-4, 0.4, 0.4501).is_unimodal
+    assert beta_components(0.99e-4, 0.4, 0.8).is_unimodal
+    assert beta_components(0.5, 0.4, 0.4499).is_unimodal
+    assert not beta_components(0.5, 0.4501, 0.4).is_unimodal
+
+
+def test_em_stops_when_it_has_converged() -> None:
+    x = sample(size=4000)
+    converged = BetaMixture(iterations=1000, tol=1e-7).fit(x)
+    assert 10 < converged.n_iter_ < 1000
+    same = BetaMixture(iterations=converged.n_iter_).fit(x)
+    for name in BetaMixture.PARAMETERS:
+        np.testing.assert_array_equal(getattr(converged, name), getattr(same, name))
+    further = BetaMixture(iterations=1000).fit(x)
+    assert further.n_iter_ == 1000
+    assert converged.gain_ == pytest.approx(further.gain_, abs=1e-4)
+    before = BetaMixture(iterations=converged.n_iter_ - 1).fit(x)
+    assert abs(converged.gain_ - before.gain_) < 1e-7
+    earlier = BetaMixture(iterations=converged.n_iter_ - 2).fit(x)
+    assert abs(before.gain_ - earlier.gain_) >= 1e-7
+
+
+def test_few_steps_are_all_made() -> None:
+    assert BetaMixture(tol=1e-12).fit(sample(size=1000)).n_iter_ == 10
+
+
+def test_similarities_of_0_and_1_are_clipped_as_in_the_released_code() -> None:
+    x = np.concatenate([sample(size=300), [0.0, 1.0, 1e-9, 1 - 1e-9]])
+    mixture = BetaMixture().fit(x)
+    expected = expectation_maximization(np.clip(x, 1e-12, 1 - 1e-12), 0.05, 10)
+    np.testing.assert_allclose([mixture.alpha_, mixture.beta_, mixture.weight_], expected, rtol=1e-8)
+    edges = np.array([0.0, 1e-9, 1 - 1e-9, 1.0])
+    np.testing.assert_allclose(mixture.predict_proba(edges)[:, 0], [p_true(mixture, s) for s in edges], rtol=1e-6)
+    assert mixture.posterior(torch.tensor([0.0, 1.0])).isfinite().all()  # 1 - 1e-12 is 1 in single precision
 
 
 def test_similarities_0_and_1_have_a_finite_posterior() -> None:
@@ -104,5 +168,7 @@ def test_bad_input() -> None:
         BetaMixture().fit(np.array([-0.5, 0.2, 0.3, 0.4]))
     with pytest.raises(InputError, match="prior"):
         BetaMixture(prior=0)
+    with pytest.raises(InputError, match="tol"):
+        BetaMixture(tol=-1)
     with pytest.raises(InputError, match="rule"):
         BetaMixture(true_component="biggest")  # type: ignore[arg-type]

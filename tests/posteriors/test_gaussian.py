@@ -34,6 +34,16 @@ def test_the_gaussian_posterior_is_a_ratio_of_scipys_densities() -> None:
 
 def test_one_normal_is_degenerate() -> None:
     with pytest.warns(ProgclWarning, match="one mode"):
-        fitted = GaussianMixture().fit(np.random.default_rng(0).normal(0.5, 0.1, 20_000).clip(0, 1))
+        fitted = GaussianMixture(require_two_modes=True).fit(
+            np.random.default_rng(0).normal(0.5, 0.1, 20_000).clip(0, 1)
+        )
     assert fitted.degenerate_
     assert (fitted.predict_proba(np.array([0.1, 0.9]))[:, 0] == 1).all()
+
+
+def test_em_of_normals_stops_when_it_has_converged() -> None:
+    converged = GaussianMixture(iterations=500, tol=1e-5).fit(two_normals(2000))
+    assert converged.n_iter_ < 500
+    np.testing.assert_array_equal(
+        GaussianMixture(iterations=converged.n_iter_).fit(two_normals(2000)).mean_, converged.mean_
+    )

@@ -62,6 +62,23 @@ def test_plot_data_finds_the_fitted_miner_in_a_module(fitted: tuple[ProGCLWeight
     assert plot_data(losses[:2], data) is None
 
 
+@pytest.mark.filterwarnings("ignore:no mixture")
+@pytest.mark.parametrize("require_two_modes", [False, True])
+def test_similarities_of_one_mode_are_drawn_although_the_mixture_is_given_up(require_two_modes: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    h = torch.randn(1000, 16, generator=generator)
+    miner = ProGCLWeight(start_epoch=0, require_two_modes=require_two_modes)
+    InfoNCE(0.4, miner)(h, h + 3 * torch.randn(1000, 16, generator=generator))
+    assert miner.facts()["mixture"]["degenerate"] == require_two_modes
+    plot = plot_data(miner, None)
+    assert plot is not None
+    assert plot.density["negatives"].mean() == pytest.approx(1)
+    assert (plot.fitted, plot.probability is None, plot.chances is None)[1:] == (require_two_modes,) * 2
+    curves = [] if require_two_modes else ["fitted: true", "fitted: false", "p(true | s)"]
+    assert list(draw_mixture(plot).legend) == ["negatives", *curves]
+    assert MixturePlot.from_json(plot.to_json()).fitted.keys() == plot.fitted.keys()
+
+
 def test_a_chart_has_what_the_data_has() -> None:
     full = draw_mixture(make_mixture())
     assert full.legend == {

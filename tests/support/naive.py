@@ -77,7 +77,7 @@ def transposed(rows: list[list[float]]) -> list[list[float]]:
 
 def p_true(mixture: BetaMixture, s: float) -> float:
     """Eq. 9, by scipy's densities."""
-    s = min(max(s, 1e-6), 1 - 1e-6)
+    s = min(max(s, 1e-12), 1 - 1e-12)
     densities = [
         weight * stats.beta.pdf(s, a, b)
         for weight, a, b in zip(mixture.weight_, mixture.alpha_, mixture.beta_, strict=True)

@@ -36,6 +36,7 @@ class MethodOptions(Options):
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()  # of ABILITIES
+    needs_labels: ClassVar[bool] = False  # trained with labels, once for each split of section `probe`
 
     def require(self, ability: str) -> None:
         """Raise `InputError` if the method does not support what a run asks for."""

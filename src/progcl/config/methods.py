@@ -11,6 +11,7 @@ from progcl.config.abilities import MethodOptions as MethodOptions
 from progcl.config.baselines import ColesOptions, GaeOptions, GmiOptions, VgaeOptions
 from progcl.config.images import SimclrOptions
 from progcl.config.options import Entry
+from progcl.config.supervised import FastGcnOptions, GatOptions, GcnOptions, MlpOptions, SageSupervisedOptions
 from progcl.config.walks import DeepWalkFeaturesOptions, DeepWalkOptions, Node2VecOptions
 from progcl.errors import in_range
 
@@ -78,6 +79,10 @@ class MeritOptions(ViewOptions):
         add_edges: random edges added to view 1, as a share of the graph's
         teleport: α of the personalized PageRank whose largest entries are the edges of view 2
         strongest: how many of them a node keeps
+        threshold: keep all entries of at least this size instead, as MERIT does with 1e-4; 0 keeps the strongest
+        windows: steps of an epoch, each on a window of consecutive nodes and the edges between them; 0 is one step on
+            the whole graph
+        window: nodes of a window
         momentum: share of the target network that stays in a step
         balance: β, weight of the contrast between views; the rest is between networks
         mined: which negatives the miner treats: those between and within views, those of the target network, or both
@@ -87,6 +92,9 @@ class MeritOptions(ViewOptions):
     add_edges: float = 0.1
     teleport: float = 0.05
     strongest: int = 32
+    threshold: float = 0.0
+    windows: int = 0
+    window: int = 2000
     momentum: float = 0.8
     balance: float = 0.5
     mined: Literal["views", "networks", "both"] = "both"
@@ -97,6 +105,9 @@ class MeritOptions(ViewOptions):
         in_range("add_edges", self.add_edges, 0, 1, "a share of the graph's edges")
         in_range("teleport", self.teleport, 0.001, 1, "MERIT uses 0.05")
         in_range("strongest", self.strongest, 1)
+        in_range("threshold", self.threshold, 0, 1, "MERIT uses 1e-4; 0 keeps the strongest")
+        in_range("windows", self.windows, 0, hint="MERIT uses 4; 0 is the whole graph")
+        in_range("window", self.window, 2, hint="MERIT uses 2000")
         in_range("momentum", self.momentum, 0, 1, "MERIT uses 0.8")
         in_range("balance", self.balance, 0, 1, "MERIT uses 0.5 to 0.7")
 
@@ -301,4 +312,9 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "deepwalk": Entry(DeepWalkOptions, "progcl.methods.walks:DeepWalk"),
     "deepwalk-features": Entry(DeepWalkFeaturesOptions, "progcl.methods.walks:DeepWalkFeatures"),
     "node2vec": Entry(Node2VecOptions, "progcl.methods.walks:Node2Vec"),
+    "mlp": Entry(MlpOptions, "progcl.methods.supervised:Mlp"),
+    "gcn": Entry(GcnOptions, "progcl.methods.supervised:Gcn"),
+    "gat": Entry(GatOptions, "progcl.methods.supervised:Gat"),
+    "sage-supervised": Entry(SageSupervisedOptions, "progcl.methods.supervised:SageSupervised"),
+    "fastgcn": Entry(FastGcnOptions, "progcl.methods.supervised:FastGcn"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from progcl.config.options import Entry, Options
 from progcl.errors import InputError, in_range
@@ -58,7 +58,9 @@ class ProGCLWeightOptions(MinerOptions):
         start_epoch: E, the epoch at which the mixture is fitted
         estimator: of p(true | s): beta, gaussian, random, tuned, oracle (labels), or package.module:Class
         prior: w_init, initial weight of the false negatives' component
-        iterations: I, steps of EM
+        iterations: I, steps of EM at most
+        tol: EM stops after a step that changes the mean log-likelihood by less; 0 makes all steps, as in the paper
+        require_two_modes: keep plain InfoNCE where a second component adds next to nothing, which is not in the paper
         samples: M', similarities drawn per anchor for the fit
         variant: paper, or released to do what the authors' code does
         true_component: what marks the true negatives' component, the smaller mean or the larger weight
@@ -69,6 +71,8 @@ class ProGCLWeightOptions(MinerOptions):
     estimator: str = "beta"
     prior: float = 0.05
     iterations: int = 10
+    tol: float = 0.0
+    require_two_modes: bool = False
     samples: int = 100
     variant: Literal["paper", "released"] = "paper"
     true_component: Literal["mean", "weight"] = "mean"
@@ -77,6 +81,7 @@ class ProGCLWeightOptions(MinerOptions):
         in_range("start_epoch", self.start_epoch, 0)
         in_range("prior", self.prior, 0.001, 0.999, "the paper uses 0.01 to 0.25")
         in_range("iterations", self.iterations, 1)
+        in_range("tol", self.tol, 0, 1, "nats per similarity, such as 1e-6; 0 makes all steps")
         in_range("samples", self.samples, 1)
         if self.variant not in ("paper", "released"):
             raise InputError(f"unknown variant `{self.variant}`", "known: paper, released")
@@ -132,28 +137,59 @@ class HCLOptions(DCLOptions):
         in_range("concentration", self.concentration, 0, 100, "the original uses 0.5 to 2")
 
 
+class RingWidth(NamedTuple):
+    """Quantiles of the similarities that bound a ring, and the epochs in which it narrows to them."""
+
+    low: float
+    high: float
+    anneal: int
+
+
+RINGS = {
+    "hard": RingWidth(0.9, 0.99, 100),  # the tenth that is most similar, without the tenth of it next to the anchor
+    "middle": RingWidth(0.1, 0.9, 0),
+}
+
+
 @dataclass(frozen=True)
 class RingOptions(MinerOptions):
     """Ring.
 
     Args:
-        low: quantile of the anchor's similarities below which negatives are left out
-        high: quantile above which they are left out
-        anneal: epochs over which the ring narrows to its width
+        keep: hard is the original's ring, quantiles 0.9 to 0.99 as of epoch 100; middle leaves out the easiest and the
+            hardest tenth
+        low: quantile of the anchor's similarities below which negatives are left out; null is that of `keep`
+        high: quantile above which they are left out; null is that of `keep`
+        anneal: epochs in which the ring narrows to its width; null is that of `keep`, and 0 where a quantile is given
     """
 
     name: str = "ring"
-    low: float = 0.1
-    high: float = 0.9
-    anneal: int = 0
+    keep: Literal["hard", "middle"] = "hard"
+    low: float | None = None
+    high: float | None = None
+    anneal: int | None = None
+
+    @property
+    def width(self) -> RingWidth:
+        """The width that `keep` names, with what is given in its place."""
+        width = RINGS[self.keep]
+        is_own = self.low is not None or self.high is not None
+        return RingWidth(
+            width.low if self.low is None else self.low,
+            width.high if self.high is None else self.high,
+            (0 if is_own else width.anneal) if self.anneal is None else self.anneal,
+        )
 
     def __post_init__(self) -> None:
-        in_range("low", self.low, 0, 1, "a share of the negatives, such as 0.1")
-        in_range("high", self.high, 0, 1, "a share of the negatives, such as 0.9")
-        in_range("anneal", self.anneal, 0)
-        if self.low >= self.high:
-            hint = "such as 0.1 and 0.9"
-            raise InputError(f"`low` needs to be below `high` (got {self.low:g} and {self.high:g})", hint)
+        if self.keep not in RINGS:
+            raise InputError(f"unknown ring `{self.keep}`", f"known: {', '.join(RINGS)}")
+        low, high, anneal = self.width
+        in_range("low", low, 0, 1, "a share of the negatives, such as 0.9")
+        in_range("high", high, 0, 1, "a share of the negatives, such as 0.99")
+        in_range("anneal", anneal, 0)
+        if low >= high:
+            hint = "such as 0.9 and 0.99"
+            raise InputError(f"`low` needs to be below `high` (got {low:g} and {high:g})", hint)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,14 @@ class DataConfig:
         normalize: scale each row of the features to absolute sum 1
         inductive: train on the training nodes alone; all nodes are embedded
         graph: file: your own graph, in any format of `progcl embed`
-        features_from: file: .npy or table with the features, if the graph's file has none
-        labels_from: file: .npy or table with the labels
+        features_from: file: array or table with the features, if the graph's file has none
+        labels_from: file: array or table with the labels
+        ids_from: file: names of the nodes for arrays that have none, one a line
+        source: file: column of an edge list with one end of an edge; by its name, or the first
+        target: file: column with the other end
+        id_column: file: column of a table that names the node
+        label_column: file: column of a table that holds the class
+        scale: file: scale numeric columns by median and quartiles where their scales differ; null is true
         mapped: csbm: .npy file to map the features from instead of holding them in memory; written if it is not there
         neighbors: digits: nearest neighbors per image
         nodes: csbm: number of nodes
@@ -39,6 +45,12 @@ class DataConfig:
     graph: str | None = None
     features_from: str | None = None
     labels_from: str | None = None
+    ids_from: str | None = None
+    source: str | None = None
+    target: str | None = None
+    id_column: str | None = None
+    label_column: str | None = None
+    scale: bool | None = None
     mapped: str | None = None
     neighbors: int | None = None
     nodes: int | None = None

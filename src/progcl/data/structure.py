@@ -45,17 +45,18 @@ def structural_features(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
 def walk_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0) -> Tensor:
     """UΣ of the leading singular triplets of DeepWalk's matrix M = UΣVᵀ, with unit rows, [N, min(dimensions, N)].
 
-    M_ij = max(0, log(c_ij Σc / (c_i c_j))), where c_ij counts how often i and j are near each other on random walks, and
-    c_i is its row sum. Skip-gram with one negative factorizes this matrix without max, as Levy, Goldberg: Neural Word
-    Embedding as Implicit Matrix Factorization (2014) show; that counts of few sampled walks suffice is from Qiu, Dong,
-    Ma, Li, Wang, Wang, Tang: NetSMF: Large-Scale Network Embedding as Sparse Matrix Factorization (2019).
+    M_ij = max(0, log(c_ij Σc / (c_i c_j))), where c_ij counts how often i and j are near each other on random walks,
+    and c_i is its row sum. Skip-gram with one negative factorizes this matrix without max, as Levy, Goldberg: Neural
+    Word Embedding as Implicit Matrix Factorization (2014) show; that counts of few sampled walks suffice is from Qiu,
+    Dong, Ma, Li, Wang, Wang, Tang: NetSMF: Large-Scale Network Embedding as Sparse Matrix Factorization (2019).
     """
-    counts = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed)
-    rows = np.asarray(counts.sum(axis=1)).ravel()
-    pairs = counts.tocoo()
-    association = np.log(pairs.data * (rows.sum() / rows[pairs.row]) / rows[pairs.col])
-    kept = association > 0
-    matrix = csr_matrix((association[kept], (pairs.row[kept], pairs.col[kept])), shape=(nodes, nodes), dtype=np.float32)
+    matrix = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed)
+    rows = np.asarray(matrix.sum(axis=1)).ravel()
+    matrix.data *= np.repeat(rows.sum() / np.maximum(rows, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
+    matrix.data /= rows[matrix.indices]
+    np.log(matrix.data, out=matrix.data)
+    np.maximum(matrix.data, 0, out=matrix.data)
+    matrix.eliminate_zeros()
     with threadpool_limits(1, user_api="blas"):  # the same bits for any number of threads: a resumed run needs them
         left, values, _ = randomized_svd(matrix, min(dimensions, nodes), n_iter=ITERATIONS, random_state=seed)
     return normalize(torch.from_numpy(left * values).float(), dim=1)

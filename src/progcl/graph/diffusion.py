@@ -1,8 +1,9 @@
-"""Personalized PageRank diffusion, sparsified to the strongest links of every node (Gasteiger et al., 2019)."""
+"""Personalized PageRank diffusion, sparsified to the strongest links (Gasteiger et al., 2019)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -22,21 +23,46 @@ def top_ppr_edges(data: Data, teleport: float, number: int, progress: bool = Fal
     Â is the normalized adjacency with self-loops of the undirected graph. The weights of a node are scaled to the sum
     of its whole column. All columns are exact to 1e-5, computed in blocks: nothing of size N x N is held in memory.
     """
+    number = min(number, int(data.num_nodes))
+
+    def select(columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        largest, source = columns.topk(number, dim=0)
+        weight = largest * (columns.sum(dim=0) / largest.sum(dim=0))
+        target = torch.arange(columns.size(1), device=columns.device).repeat_interleave(number)
+        return source.T.flatten(), target, weight.T.flatten()
+
+    return _select_entries(data, teleport, select, progress)
+
+
+def ppr_edges_above(data: Data, teleport: float, threshold: float, progress: bool = False) -> tuple[Tensor, Tensor]:
+    """The same of all entries of at least `threshold`; those of a node are scaled to sum 1 (Gasteiger et al., 2019).
+
+    Memory grows with their number, which is up to 1/threshold for every node.
+    """
+
+    def select(columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        columns = columns.masked_fill(columns < threshold, 0)
+        target, source = columns.T.nonzero().T
+        return source, target, (columns / columns.sum(dim=0))[source, target]
+
+    return _select_entries(data, teleport, select, progress)
+
+
+def _select_entries(
+    data: Data, teleport: float, select: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], progress: bool
+) -> tuple[Tensor, Tensor]:
+    """Edges [2, E] and weights [E] that `select` takes of blocks of columns [N, b]: row, column and weight of each."""
     undirected = to_undirected(data.edge_index, num_nodes=data.num_nodes)
     adjacency = View(Graph(Data(x=data.x[:, :1], edge_index=undirected))).symmetric.csr
-    num_nodes, number = int(data.num_nodes), min(number, int(data.num_nodes))
-    device = adjacency.device
+    num_nodes, device = int(data.num_nodes), adjacency.device
     width = max(1, DIFFUSION_ELEMENTS // num_nodes)
-    sources, weights = [], []
+    edges, weights = [], []
     for start in bar(progress, iterable=range(0, num_nodes, width), desc="diffusion", unit="block", leave=False):
         targets = torch.arange(start, min(start + width, num_nodes), device=device)
-        columns = _solve_ppr(adjacency, targets, teleport)
-        largest, source = columns.topk(number, dim=0)
-        sources.append(source.T)
-        weights.append((largest * (columns.sum(dim=0) / largest.sum(dim=0))).T)
-    target = torch.arange(num_nodes, device=device).repeat_interleave(number)
-    edge_index, weight = torch.stack([torch.cat(sources).flatten(), target]), torch.cat(weights).flatten()
-    return edge_index[:, weight > 0], weight[weight > 0]
+        source, target, weight = select(_solve_ppr(adjacency, targets, teleport))
+        edges.append(torch.stack([source, target + start])[:, weight > 0])
+        weights.append(weight[weight > 0])
+    return torch.cat(edges, dim=1), torch.cat(weights)
 
 
 def _solve_ppr(adjacency: Tensor, targets: Tensor, teleport: float) -> Tensor:

@@ -129,7 +129,7 @@ class Graph:
         """
         return View(self, permutation=torch.randperm(self.num_nodes, generator=generator).to(self.device))
 
-    def restrict(self, seeds: Tensor, shard: tuple[int, int], pairs: Tensor | None = None) -> Graph:
+    def restrict(self, seeds: Tensor, shard: tuple[int, int] = (0, 1), pairs: Tensor | None = None) -> Graph:
         """The same graph, of which only some nodes are embedded: in this process, their shard (rank, world size)."""
         other = copy.copy(self)
         other.pairs = pairs
@@ -216,7 +216,7 @@ class View:
         targets = self.graph.targets if last else None
         if last and targets is None and self.split is not None:
             targets = torch.arange(self.graph.num_nodes, device=self.graph.device)
-        return _FullGraphInput(self, x, targets)
+        return FullGraphInput(self, x, targets)
 
     def dropout(self, rate: float, key: int) -> View:
         """The same view of features with entries dropped at random."""
@@ -250,10 +250,15 @@ class View:
         """D̂⁻¹ (A+I): the mean over a node and its in-neighbors."""
         return self._normalize(mean=True)
 
+    @property
+    def in_edges(self) -> Edges:
+        """The edges of this view and self-loops, sorted by target."""
+        return self._select_edges(self.graph.in_edges, ends=(1, 0))
+
     def _normalize(self, mean: bool) -> SparseMatrix:
         num_nodes, edge_weight = self.graph.num_nodes, self.graph.edge_weight
         if self.slow_nodes is None:
-            in_edges = self._select_edges(self.graph.in_edges, ends=(1, 0))
+            in_edges = self.in_edges
             out_edges = self._select_edges(self.graph.out_edges, ends=(0, 1))
         else:
             in_edges = self.slow_nodes.edges
@@ -287,7 +292,7 @@ class View:
         return _sort_by_row(row, column, torch.empty_like(row))
 
 
-class _FullGraphInput:
+class FullGraphInput:
     """All nodes as targets, or `targets` alone with messages from all."""
 
     def __init__(self, view: View, x: Tensor | None, targets: Tensor | None) -> None:
@@ -296,6 +301,7 @@ class _FullGraphInput:
         self.targets = targets
 
     def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
+        """Â x W of the targets."""
         matrix = self.view.mean if mean else self.view.symmetric
         if self.targets is None:
             return propagate(self.transform(weight), matrix)
@@ -304,13 +310,22 @@ class _FullGraphInput:
             return propagate(self.view.transform(weight), matrix)
         return propagate(self.x, matrix) @ weight
 
+    def convolve(self, layer: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Tensor:
+        """layer(x W, edge_index) [targets, d], by a layer of PyG; the edges include self-loops."""
+        target, source, _ = self.view.in_edges
+        x = self.view.transform(weight) if self.x is None else self.x @ weight
+        out = layer(x, torch.stack([source, target]))
+        return out if self.targets is None else out[self.targets]
+
     def dropout(self, rate: float, key: int) -> LayerInput:
+        """The same with entries of x dropped."""
         if self.x is None:
-            return _FullGraphInput(self.view.dropout(rate, key), None, self.targets)
+            return FullGraphInput(self.view.dropout(rate, key), None, self.targets)
         nodes = torch.arange(len(self.x), device=self.x.device)
-        return _FullGraphInput(self.view, drop_entries(self.x, nodes, rate, key), self.targets)
+        return FullGraphInput(self.view, drop_entries(self.x, nodes, rate, key), self.targets)
 
     def transform(self, weight: Tensor) -> Tensor:
+        """x W of the targets."""
         rows = slice(None) if self.targets is None else self.targets
         return self.view.transform(weight)[rows] if self.x is None else self.x[rows] @ weight
 

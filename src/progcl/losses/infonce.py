@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from progcl.config.schema import LossConfig
 from progcl.distributed import shard_slice
 from progcl.errors import InputError
 from progcl.losses import closed_form
+from progcl.losses.numerics import full_precision, normalize_rows, row_loss
 from progcl.losses.positives import contrast as contrast_pairs
 from progcl.losses.positives import group_by_anchor
 from progcl.losses.tiles import Shard, Workspace
@@ -114,8 +114,11 @@ class InfoNCE(nn.Module):
         [N], the rows are a batch of a larger graph. With `positives`, pairs (anchor, positive) of rows [2, P], there is
         one view. A repeated pair counts once, and a row is no positive of itself.
 
+        Half precision is computed in float32, also under `torch.autocast`; the loss has the type of the embeddings.
+
         Raises:
-            InputError: shapes do not match, or arguments that exclude each other are given
+            InputError: shapes or types do not match, embeddings are not finite, or arguments that exclude each other
+                are given
         """
         if anchors is not None and (nodes is not None or positives is not None):
             other = "nodes" if nodes is not None else "positives"
@@ -126,18 +129,15 @@ class InfoNCE(nn.Module):
             raise InputError(
                 "a contrast needs two views, or one with `positives`", "loss(h1, h2) or loss(h, positives=)"
             )
-        z = _normalize_rows(h1) if h2 is None else _normalize_rows(h1, h2)
-        pairs = None if positives is None else group_by_anchor(positives.to(h1.device), len(h1))
-        self.miner.fewest_negatives = None if pairs is None else pairs.fewest_negatives(len(h1))
-        anchors = None if anchors is None else anchors.to(h1.device)
-        with torch.no_grad():
-            if nodes is None:
-                self.miner.prepare(z[0], z[-1], anchors)
-            else:
-                self.miner.prepare_batch(z[0], z[-1], nodes.to(h1.device))
-        return (
-            self._contrast(anchors, *z) if pairs is None else _differentiable(partial(contrast_pairs, self, pairs), z)
-        )
+        with full_precision(h1):
+            z = normalize_rows(h1) if h2 is None else normalize_rows(h1, h2)
+            pairs = None if positives is None else group_by_anchor(positives.to(h1.device), len(h1))
+            self.miner.fewest_negatives = None if pairs is None else pairs.fewest_negatives(len(h1))
+            anchors = None if anchors is None else anchors.to(h1.device)
+            self._prepare(z[0], z[-1], anchors, nodes)
+            if pairs is None:
+                return self._contrast(anchors, *z).to(h1.dtype)
+            return _differentiable(partial(contrast_pairs, self, pairs), z).to(h1.dtype)
 
     def sides(self, *z: Tensor) -> list[Side]:
         """Both views' anchors, with the other view and their own as banks."""
@@ -159,7 +159,7 @@ class InfoNCE(nn.Module):
 
     def row_losses(self, block: Block) -> Tensor:
         """-ℓ of each anchor, [b]."""
-        return torch.log1p(self.mass(block) / block.exp(block.pos))
+        return row_loss(self.mass(block), block.pos, self.tau)
 
     def mass(self, block: Block) -> Tensor:
         """Σ w e^{(s-1)/τ} of each anchor's negatives, corrected by the miner, with synthetic negatives, [b].
@@ -185,6 +185,13 @@ class InfoNCE(nn.Module):
             (slope,) = torch.autograd.grad(self.mass(replace(block, sim=sim)).sum(), sim)
         return slope * self.tau / block.exp(block.sim)
 
+    @torch.no_grad()
+    def _prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None, nodes: Tensor | None) -> None:
+        if nodes is None:
+            self.miner.prepare(z1, z2, anchors)
+        else:
+            self.miner.prepare_batch(z1, z2, nodes.to(z1.device))
+
     def _contrast(self, anchors: Tensor | None, *z: Tensor) -> Tensor:
         if anchors is not None:
             z = tuple(rows[anchors] for rows in z)
@@ -200,20 +207,27 @@ class OneWay(InfoNCE):
     """
 
     def forward(  # type: ignore[override]
-        self, h: Tensor, positives: Tensor, *banks: Tensor, anchors: Tensor | None = None, view: int = 0
+        self,
+        h: Tensor,
+        positives: Tensor,
+        *banks: Tensor,
+        anchors: Tensor | None = None,
+        nodes: Tensor | None = None,
+        view: int = 0,
     ) -> Tensor:
         """The loss of anchors `h` [N, d] with one bank of candidates [N, d] or two, by default the `positives`.
 
-        Row i of every matrix is node i. The miner is prepared with anchors and first bank when `view` is 0; a call
-        with `view` 1 is the second half of a step, with the first bank's nodes as anchors.
+        Row i of every matrix is node i, or number i of `nodes` [N] in a batch. The miner is prepared with anchors and
+        first bank when `view` is 0; a call with `view` 1 is the second half of a step, with the first bank's nodes as
+        anchors.
         """
-        z = _normalize_rows(h, positives, *(banks or [positives]))
-        anchors = None if anchors is None else anchors.to(h.device)
-        if view == 0:
-            with torch.no_grad():
-                self.miner.prepare(z[0], z[2], anchors)
-        self.view = view
-        return self._contrast(anchors, *z)
+        with full_precision(h):
+            z = normalize_rows(h, positives, *(banks or [positives]))
+            anchors = None if anchors is None else anchors.to(h.device)
+            if view == 0:
+                self._prepare(z[0], z[2], anchors, nodes)
+            self.view = view
+            return self._contrast(anchors, *z).to(h.dtype)
 
     def sides(self, *z: Tensor) -> list[Side]:
         """The one direction."""
@@ -260,7 +274,7 @@ class _Contrast(torch.autograd.Function):
 
 def _contrast_views(loss: InfoNCE, z: tuple[Tensor, ...], needs_grad: Sequence[bool]) -> LossAndGradients:
     """Loss and gradients in closed form where there is one, else in blocks."""
-    plan = loss.plan() if z[0].dtype in (torch.float32, torch.float64) else None
+    plan = loss.plan()
     closed = None
     if plan is not None:
         with loss.workspace.lock:  # its buffers serve one call at a time
@@ -272,7 +286,7 @@ def _contrast_blocks(loss: InfoNCE, z: tuple[Tensor, ...], needs_grad: Sequence[
     """Loss and gradients in blocks of complete rows, with a backward pass per block."""
     leaves = [rows.detach().requires_grad_(needed) for rows, needed in zip(z, needs_grad, strict=True)]
     with_gradient = any(needs_grad)
-    total = z[0].new_zeros((), dtype=torch.float64 if z[0].dtype == torch.float64 else torch.float32)
+    total = z[0].new_zeros(())
     sides = loss.sides(*leaves)
     nodes = len(z[0])
     own = shard_slice(nodes, loss.shard.position)
@@ -295,18 +309,6 @@ def _block_loss(loss: InfoNCE, side: Side, rows: slice) -> Tensor:
     pos = (anchors * side.positives[rows]).sum(dim=1)
     index = torch.arange(rows.start, rows.stop, device=anchors.device)
     return loss.row_losses(Block(sim, pos, side.banks, index, side.view, loss.tau)).sum()
-
-
-def _normalize_rows(*h: Tensor) -> tuple[Tensor, ...]:
-    """Unit rows of matrices [N, d].
-
-    Raises:
-        InputError: the shapes differ, or N < 2
-    """
-    if len({matrix.shape for matrix in h}) > 1 or h[0].dim() != 2 or len(h[0]) < 2:
-        shapes = " and ".join(str(list(matrix.shape)) for matrix in h)
-        raise InputError(f"the two views need the same shape [N, d] with N ≥ 2 (got {shapes})")
-    return tuple(normalize(matrix, dim=1) for matrix in h)
 
 
 def _memory_bytes(megabytes: float | None) -> int:

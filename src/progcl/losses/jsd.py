@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from progcl.errors import InputError
 from progcl.graph.sparse import row_pointer
+from progcl.losses.numerics import full_precision, normalize_rows
 from progcl.miners.base import iterate_blocks
 
 EPSILON = 1e-6  # inside the logarithms, as in the original
@@ -36,7 +36,7 @@ class NeighborJSD(nn.Module):
         """The loss of rows h [N, d] with pairs (row, positive) [2, P]; a repeated pair counts once.
 
         Raises:
-            InputError: there are fewer than two rows
+            InputError: there are fewer than two rows, or these are no finite floating-point numbers
         """
         if h.dim() != 2 or len(h) < 2:
             raise InputError(f"a contrast needs rows [N, d] with N ≥ 2 (got {list(h.shape)})")
@@ -44,9 +44,10 @@ class NeighborJSD(nn.Module):
         pairs = torch.cat([positives.to(h.device), torch.stack([rows, rows])], dim=1)
         key = (pairs[0] * len(h) + pairs[1]).unique()
         counts = torch.bincount(key // len(h), minlength=len(h))
-        z = normalize(h, dim=1)
-        loss: Tensor = _JSD.apply(z, row_pointer(counts), key % len(h), self.block_size)  # type: ignore[no-untyped-call]
-        return loss
+        with full_precision(h):
+            (z,) = normalize_rows(h)
+            loss: Tensor = _JSD.apply(z, row_pointer(counts), key % len(h), self.block_size)  # type: ignore[no-untyped-call]
+            return loss.to(h.dtype)
 
 
 class _JSD(torch.autograd.Function):

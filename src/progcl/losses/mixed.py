@@ -10,7 +10,7 @@ from torch import Tensor
 from progcl.losses.tiles import Slot
 from progcl.losses.weights import PlainWeights
 from progcl.miners.base import Plan
-from progcl.miners.mixing import TINY
+from progcl.miners.mixing import cancels, inverse_length
 
 CACHED_RANKS = 32  # rows [N] at a time, so that the arithmetic stays in the cache
 
@@ -66,7 +66,7 @@ class Mixed:
                 at_anchor_sims.index_add_(0, self.first[pairs], at_first)
                 at_anchor_sims.index_add_(0, self.second[pairs], grad.sub_(at_first))
                 at_pair = at_first.mul_(1 - alpha).mul_(r).mul_(theta).mul_(-self.store.tau)
-                self._add(self.pair_addresses[view][pairs], at_pair.masked_fill_(squared < TINY, 0))
+                self._add(self.pair_addresses[view][pairs], at_pair.masked_fill_(cancels(squared), 0))
             chunks = zip(
                 self.anchor_addresses[view].split(CACHED_RANKS), at_anchor_sims.split(CACHED_RANKS), strict=True
             )
@@ -89,7 +89,7 @@ class Mixed:
         squared = (1 - alpha).mul_(alpha).mul_(self.pair_sims[view][pairs] - 1).mul_(2).add_(1)
         sims = self.anchor_sims[view]
         sim = torch.lerp(sims.index_select(0, second), sims.index_select(0, first), alpha)
-        return alpha, squared, squared.clamp_min(TINY).rsqrt_(), sim
+        return alpha, squared, inverse_length(squared), sim
 
     def _chunks(self) -> Iterator[slice]:
         return (slice(start, start + CACHED_RANKS) for start in range(0, len(self.first), CACHED_RANKS))

@@ -12,6 +12,7 @@ from torch import Tensor
 from progcl.distributed import shard_slice
 from progcl.errors import InputError
 from progcl.graph.sparse import row_pointer
+from progcl.losses.numerics import row_loss
 from progcl.miners.base import Block, iterate_blocks
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class _PairBlock:
 
     def loss(self, loss: InfoNCE) -> Tensor:
         """Sum of the pairs' losses."""
-        return torch.log1p(loss.mass(self.block)[self.row] / self.block.exp(self.sim)).sum()
+        return row_loss(loss.mass(self.block)[self.row], self.sim, loss.tau).sum()
 
     def add_gradient(self, loss: InfoNCE, grad: Tensor) -> Tensor:
         """Sum of the pairs' losses, whose gradient in closed form is added to `grad` [N, d]."""
@@ -137,4 +138,4 @@ class _PairBlock:
         slope /= loss.tau
         grad.index_add_(0, block.rows, slope @ z)
         grad += slope.T @ z[block.rows]
-        return torch.log1p(mass[self.row] / positive).sum()
+        return row_loss(mass[self.row], self.sim, loss.tau).sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -35,6 +35,7 @@ class Context:
         config: of the run
         data: the graph that is trained on
         graph: the same as the encoder reads it: full graph, sampled batches or hop table
+        all_nodes: makes the same of all nodes, also of those that an inductive training does not see, to validate on
         workers: the processes of the run
         progress: show a bar on long preparations
         generators: random generators by name, which checkpoints keep
@@ -43,6 +44,7 @@ class Context:
     config: Config
     data: Data
     graph: Any  # GraphInput
+    all_nodes: Callable[[], GraphInput]
     workers: Workers = SINGLE_PROCESS
     progress: bool = False
     generators: dict[str, torch.Generator] = field(default_factory=dict)
@@ -162,6 +164,14 @@ class Method(nn.Module):
         """Embeddings [N, d] of a graph; called in evaluation mode, without gradient."""
         raise NotImplementedError
 
+    def predict(self, graph: GraphInput) -> Tensor:
+        """Classes [splits, N] by the network of each split, for methods whose options say `needs_labels`."""
+        raise NotImplementedError
+
+    def is_finished(self) -> bool:
+        """Whether no epoch is left to train, as after early stopping on validation nodes."""
+        return False
+
     def heldout_edges(self) -> Tensor | None:
         """Edges of the training graph [2, E] that training does not see, to judge by; None without any."""
         return None
@@ -183,7 +193,11 @@ class Method(nn.Module):
 
     def release(self) -> None:
         """Drop the training graph and the losses: what is left embeds other graphs."""
-        self.context = replace(self.context, data=Data(), graph=None, generators={})
+        self.context = replace(self.context, data=Data(), graph=None, all_nodes=_no_graph, generators={})
         for name, child in list(self.named_children()):
             if isinstance(child, InfoNCE):
                 delattr(self, name)
+
+
+def _no_graph() -> GraphInput:
+    raise RuntimeError("the training graph was released")

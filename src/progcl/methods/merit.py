@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import torch
 from torch import Tensor, nn
 
 from progcl.config.methods import MeritOptions
+from progcl.errors import InputError
 from progcl.graph.augmentations import random_edges
-from progcl.graph.diffusion import top_ppr_edges
+from progcl.graph.diffusion import ppr_edges_above, top_ppr_edges
 from progcl.graph.loader import Batch, GraphInput
 from progcl.graph.views import Graph, View
 from progcl.losses import InfoNCE, OneWay
@@ -22,16 +26,22 @@ class Merit(Method):
 
     h being the online network's predictions, with negatives between and within the views, and t the target network's
     projections, without gradient, with negatives between the networks. The target's parameters are a moving average
-    of the online ones. View 1 has edges dropped and added, view 2 the largest entries of personalized PageRank.
+    of the online ones. View 1 has edges dropped and added, view 2 the largest entries of personalized PageRank. A step
+    takes the whole graph, or as published a window of consecutive nodes.
 
     Jin, Zheng, Li, Gong, Zhou, Pan: Multi-Scale Contrastive Siamese Networks for Self-Supervised Graph Representation
     Learning (2021).
+
+    Raises:
+        InputError: windows are to be reduced to some anchors
     """
 
     Options = MeritOptions
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
+        if self.options.windows and context.config.train.anchors is not None:
+            raise InputError("a window is contrasted as a whole", "set --train.anchors null, or --method.windows 0")
         shape, init = context.config.encoder, context.generator("init")
         self.encoder = context.encoder()
         self.projector = Head(shape.hidden, shape.projection, init)
@@ -41,8 +51,30 @@ class Merit(Method):
         self.between_networks = nn.ModuleList(
             context.criterion(OneWay, f"networks{number}", mined=self.options.mined != "views") for number in (1, 2)
         )
-        self.links = top_ppr_edges(context.data, self.options.teleport, self.options.strongest, context.progress)
+        self.links = self._diffuse()
         self.diffused: Graph | None = None
+
+    @property
+    def steps(self) -> int:
+        """Number of windows in an epoch, or one step."""
+        return self.options.windows or 1
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Random windows of consecutive nodes; the whole graph if it is no larger than one, or there are none."""
+        graph, size = self.context.graph, self.options.window
+        if not self.options.windows:
+            yield graph
+            return
+        last = max(0, graph.num_nodes - size)
+        for start in torch.randint(last + 1, (self.steps,), generator=self.context.generator("windows")).tolist():
+            nodes = torch.arange(start, min(start + size, graph.num_nodes), device=graph.device)
+            yield graph if len(nodes) == graph.num_nodes else self.window(graph, nodes)
+
+    def window(self, graph: Graph, nodes: Tensor) -> Graph:
+        """Consecutive nodes with the edges between them; their diffusion is that of the whole graph."""
+        window = Graph(graph.data.subgraph(nodes))
+        window.seeds = nodes
+        return window
 
     def loss(self, batch: Batch) -> Tensor:
         """Contrast two views with each other and with the target network's projections."""
@@ -52,9 +84,10 @@ class Merit(Method):
         t1, t2 = (self.target(view) for view in views)
         anchors = self.context.sample_anchors()
         one, other = self.between_networks
-        between: Tensor = one(h1, t2, anchors=anchors) + other(h2, t1, anchors=anchors)
+        chosen = {"anchors": anchors, "nodes": batch.seeds}
+        between: Tensor = one(h1, t2, **chosen) + other(h2, t1, **chosen)
         balance = self.options.balance
-        loss: Tensor = balance * self.criterion(h1, h2, anchors) + (1 - balance) / 2 * between
+        loss: Tensor = balance * self.criterion(h1, h2, **chosen) + (1 - balance) / 2 * between
         return loss
 
     def views(self, graph: Graph) -> tuple[View, View]:
@@ -71,10 +104,18 @@ class Merit(Method):
         return self.half_hop(view), self.diffusion(graph).view(*rates[1], second)
 
     def diffusion(self, graph: Graph) -> Graph:
-        """The graph with the diffusion's edges in place of its own, prepared once."""
+        """The graph with the diffusion's edges in place of its own, prepared once, or anew for a window."""
+        if graph.seeds is not None:
+            return graph.with_edges(*_cut(*self.links, graph.seeds))
         if self.diffused is None or self.diffused.features is not graph.features:
             self.diffused = graph.with_edges(*self.links)
         return self.diffused
+
+    def _diffuse(self) -> tuple[Tensor, Tensor]:
+        data, options, progress = self.context.data, self.options, self.context.progress
+        if options.threshold:
+            return ppr_edges_above(data, options.teleport, options.threshold, progress)
+        return top_ppr_edges(data, options.teleport, options.strongest, progress)
 
     def after_step(self, progress: float) -> None:
         """Move the target network: θ' ← m θ' + (1-m) θ."""
@@ -85,3 +126,9 @@ class Merit(Method):
         assert isinstance(graph, Graph), "the diffusion is that of the whole graph"
         embeddings: Tensor = self.encoder(View(graph)) + self.encoder(View(self.diffusion(graph)))
         return embeddings
+
+
+def _cut(edges: Tensor, weight: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Edges [2, E] between consecutive nodes [n], renumbered from 0, and their weights [E]."""
+    inside = ((edges >= nodes[0]) & (edges <= nodes[-1])).all(dim=0)
+    return edges[:, inside] - nodes[0], weight[inside]

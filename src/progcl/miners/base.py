@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from progcl.errors import ProgclWarning
+from progcl.errors import warn
 
 BLOCK_ELEMENTS = 2**20  # similarities of one bank in a block, unless the user sets the block size
 
@@ -168,7 +167,7 @@ class Miner(nn.Module):
         self.steps_without_epoch += 1
         if self.steps_without_epoch == start + 1:
             message = f"{start} steps without set_epoch(): the miner stays off. Call it once an epoch"
-            warnings.warn(message, ProgclWarning, stacklevel=5)
+            warn(message, stacklevel=5)
 
 
 def remark_late_start(start: int, epochs: int, collects: bool = False) -> list[str]:

@@ -36,13 +36,15 @@ class FrozenPosterior(Seeded):
     Args:
         start_epoch: E; until then the loss is plain InfoNCE
         prior: w_init, initial weight of the false negatives' component
-        iterations: I, steps of EM
+        iterations: I, steps of EM at most
         samples: M', similarities drawn per anchor
         variant: `paper` or `released`
         true_component: the true negatives' component has the smaller `mean` or the larger `weight`
         estimator: of p(true | s): beta, gaussian, random, tuned, or any object with `fit` and `predict_proba`
         per_batch: one mixture per batch (Algorithm 2), for batches that are the same in every epoch; else one for all
         seed: of the miner's own random numbers
+        tol: EM stops after a step that changes the mean log-likelihood by less; 0 makes all steps
+        require_two_modes: keep plain InfoNCE where a second component adds next to nothing, which is not in the paper
 
     A loss that is called with batches of a larger graph collects the snapshot by node in epoch E, and mines from the
     first step of the next epoch on; `per_batch` mines at once. A node that epoch E did not contain is recorded when
@@ -67,16 +69,19 @@ class FrozenPosterior(Seeded):
         estimator: str | PosteriorLike = "beta",
         per_batch: bool = False,
         seed: int = 0,
+        tol: float = 0.0,
+        require_two_modes: bool = False,
     ) -> None:
         super().__init__(seed)
         ProGCLWeightOptions(  # raises if a value is out of range
-            start_epoch=start_epoch, prior=prior, iterations=iterations, samples=samples, variant=variant
+            start_epoch=start_epoch, prior=prior, iterations=iterations, samples=samples, variant=variant, tol=tol
         )
         self.start_epoch = start_epoch
         self.samples = samples
         self.released = variant == "released"
         rule, min_beta = ("first", 1.01) if self.released else (true_component, None)
-        options = {"prior": prior, "iterations": iterations, "true_component": rule, "min_beta": min_beta, "seed": seed}
+        steps = {"iterations": iterations, "tol": tol, "require_two_modes": require_two_modes}
+        options = {"prior": prior, "true_component": rule, "min_beta": min_beta, "seed": seed, **steps}
         self.estimator = make_posterior(estimator, **options)
         self.per_batch = per_batch
         self.whole_graph = WholeGraph()

@@ -10,7 +10,6 @@ from torch.nn.functional import embedding_bag
 
 from progcl.miners.base import Miner
 
-TINY = 1e-12  # least squared length of a mixed vector
 CACHED_PAIRS = 2**11  # pairs at a time, so that their vectors stay in the cache
 
 
@@ -41,11 +40,26 @@ def draw_pairs(ranks: int, number: int, generator: torch.Generator) -> Tensor:
     return torch.stack([torch.minimum(first, second), torch.maximum(first, second)])
 
 
+def inverse_length(squared: Tensor) -> Tensor:
+    """1/√ of squared lengths of mixed vectors, bounded where opposite vectors cancel, as in `cancels`."""
+    return squared.clamp_min(_least_squared(squared.dtype)).rsqrt_()
+
+
+def cancels(squared: Tensor) -> Tensor:
+    """Whether squared lengths of mixed vectors are 0 up to rounding, so that their cosines have no gradient."""
+    return squared < _least_squared(squared.dtype)
+
+
+def _least_squared(dtype: torch.dtype) -> float:
+    """The least squared length of a mixed vector, above the rounding errors of unit vectors."""
+    return 1e-12 if dtype == torch.float64 else 1e-6
+
+
 def mixed_cosines(sim: Tensor, bank: Tensor, first: Tensor, second: Tensor, alpha: Tensor) -> Tensor:
     """θ(a, α p + (1-α) q) for candidates p and q by their columns [b, m], from the anchors' cosines [b, N]."""
     cosine: Tensor = _PairCosines.apply(bank, first, second)  # type: ignore[no-untyped-call]
     squared = alpha**2 + (1 - alpha) ** 2 + 2 * alpha * (1 - alpha) * cosine
-    return blend(sim, first, second, alpha) * squared.clamp_min(TINY).rsqrt()
+    return blend(sim, first, second, alpha) * inverse_length(squared)
 
 
 def blend(sim: Tensor, first: Tensor, second: Tensor, alpha: Tensor) -> Tensor:

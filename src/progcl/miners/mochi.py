@@ -9,7 +9,7 @@ from torch import Tensor
 
 from progcl.config.miners import MoCHiOptions
 from progcl.miners.base import Block, remark_late_start
-from progcl.miners.mixing import TINY, Seeded, draw_pairs, mixed_cosines
+from progcl.miners.mixing import Seeded, draw_pairs, inverse_length, mixed_cosines
 
 
 class MoCHi(Seeded):
@@ -92,7 +92,7 @@ class MoCHi(Seeded):
         share, partner = self.anchor_shares, sim.gather(1, columns[:, self.partners])
         rest = 1 - share
         squared = share**2 + rest**2 + 2 * share * rest * partner
-        return torch.cat([mixed, (share + rest * partner) * squared.clamp_min(TINY).rsqrt()], dim=1)
+        return torch.cat([mixed, (share + rest * partner) * inverse_length(squared)], dim=1)
 
     def extra_repr(self) -> str:
         """Options of the miner."""

@@ -84,8 +84,11 @@ class ProGCLMix(FrozenPosterior):
         estimator: str | PosteriorLike = "beta",
         per_batch: bool = False,
         seed: int = 0,
+        tol: float = 0.0,
+        require_two_modes: bool = False,
     ) -> None:
-        super().__init__(start_epoch, prior, iterations, samples, variant, true_component, estimator, per_batch, seed)
+        common = (start_epoch, prior, iterations, samples, variant, true_component, estimator, per_batch, seed)
+        super().__init__(*common, tol, require_two_modes)
         ProGCLMixOptions(hardest=hardest, synthetic=synthetic)  # raises if a value is out of range
         self.hardest = hardest
         self.synthetic = synthetic

@@ -1,6 +1,8 @@
-"""Ring: leave out the easiest and the hardest negatives."""
+"""Ring: negatives from a ring of similarities around the anchor."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,26 +18,39 @@ class Ring(Miner):
     Wu et al., 2021, "Conditional Negative Sampling for Contrastive Learning of Visual Representations".
 
     Of an anchor's n negatives, the ⌊low·n⌋ least similar and the ⌊(1-high)·n⌋ most similar are left out. No
-    gradient runs through the choice.
+    gradient runs through the choice. While the ring narrows, `low` rises from 0 to its value, and the most similar that
+    are left out are a constant share (1-high)/(1-low) of the rest.
+
+    `keep="hard"` is a ring among the hardest, as in the original: in the end the tenth that is most similar,
+    without the tenth of it that is most similar. The 100 epochs in which it narrows are ours. `keep="middle"`
+    leaves out the easiest and the hardest tenth, from the first epoch on.
 
     Args:
-        low: quantile below which negatives are too easy; 0 keeps all easy ones
-        high: quantile above which they are too hard, and probably false; 1 keeps all hard ones
-        anneal: epochs over which the ring narrows from all negatives to its final width
+        low: quantile below which negatives are too easy, 0 keeps all easy ones; None for that of `keep`
+        high: quantile above which they are probably false, 1 keeps all hard ones; None for that of `keep`
+        anneal: epochs in which the ring narrows; None for that of `keep`, or 0 where a quantile is given
+        keep: `hard` or `middle`
     """
 
-    def __init__(self, low: float = 0.1, high: float = 0.9, anneal: int = 0) -> None:
+    def __init__(
+        self,
+        low: float | None = None,
+        high: float | None = None,
+        anneal: int | None = None,
+        keep: Literal["hard", "middle"] = "hard",
+    ) -> None:
         super().__init__()
-        RingOptions(low=low, high=high, anneal=anneal)  # raises if a value is out of range
-        self.low = low
-        self.high = high
-        self.anneal = anneal
+        options = RingOptions(keep=keep, low=low, high=high, anneal=anneal)  # raises if a value is out of range
+        self.low, self.high, self.anneal = options.width
 
     @property
     def quantiles(self) -> tuple[float, float]:
         """The ring of the present epoch."""
         progress = min(1.0, (self.epoch or 0) / self.anneal) if self.anneal else 1.0
-        return progress * self.low, 1 - progress * (1 - self.high)
+        if progress == 1:
+            return self.low, self.high
+        low = progress * self.low
+        return low, 1 - (1 - low) * (1 - self.high) / (1 - self.low)
 
     def prepare(self, z1: Tensor, z2: Tensor, anchors: Tensor | None = None) -> None:
         """Check that epochs are set, which annealing needs."""

@@ -51,7 +51,7 @@ class Head(nn.Module):
 
 def uniform_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with torch's own initialization, weights and bias uniform within ±1/√inputs."""
-    layer = nn.Linear(inputs, outputs)
+    layer = _linear(inputs, outputs)
     for parameter in (layer.weight, layer.bias):
         nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
     return layer
@@ -59,10 +59,16 @@ def uniform_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.
 
 def glorot_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Glorot-uniform weights and zero bias."""
-    layer = nn.Linear(inputs, outputs)
+    layer = _linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer to initialize; torch draws first values from the global generator, whose state is kept."""
+    with torch.random.fork_rng(devices=[]):
+        return nn.Linear(inputs, outputs)
 
 
 INITS: dict[str, MakeLinear] = {"glorot": glorot_linear, "torch": uniform_linear}

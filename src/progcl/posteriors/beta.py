@@ -8,9 +8,10 @@ from scipy.special import betaln, expit
 from torch import Tensor
 
 from progcl.posteriors.base import Floats
-from progcl.posteriors.mixture import EDGE, Mixture, Rule
+from progcl.posteriors.mixture import EDGE, SINGLE_EDGE, Mixture, Rule
 
 EPSILON = 1e-12  # least p(c | s), and least variance
+BELOW_BERNOULLI = 1e-6  # relative distance of a variance to the largest one that its mean allows
 CHUNK = 2**18  # similarities per step of arithmetic; for all of them, only the logarithms are kept
 
 
@@ -27,8 +28,10 @@ class BetaMixture(Mixture):
 
     Args:
         prior: w_init, initial weight of the false negatives' component
-        iterations: I, the number of EM steps
+        iterations: I, the largest number of EM steps
         true_component: what marks the true negatives: the smaller `mean`, the larger `weight`, or `first`
+        tol: EM stops after a step that changes the mean log-likelihood by less; 0 makes all steps
+        require_two_modes: give up a mixture whose components cannot be told apart, which is not in the paper
         min_beta: replaces a second component's β below 1 (the authors' code: 1.01); None leaves it free
 
     Attributes:
@@ -45,8 +48,10 @@ class BetaMixture(Mixture):
         iterations: int = 10,
         true_component: Rule = "mean",
         min_beta: float | None = None,
+        tol: float = 0.0,
+        require_two_modes: bool = False,
     ) -> None:
-        super().__init__(prior, iterations, true_component)
+        super().__init__(prior, iterations, true_component, tol, require_two_modes)
         self.min_beta = min_beta
 
     def log_odds(self, s: Tensor) -> Tensor:
@@ -69,19 +74,35 @@ class BetaMixture(Mixture):
         chunks = [(chunk, _logs(chunk)) for chunk in np.array_split(s, -(-s.size // CHUNK))]
         self.alpha_, self.beta_ = np.array([1.0, 2.0]), np.array([2.0, 1.0])
         self.weight_ = np.array([1 - self.prior, self.prior])
-        for _ in range(self.iterations):
+        before = -np.inf
+        for step in range(1, self.iterations + 1):
+            self.n_iter_ = step
             sums = np.sum([_power_sums(chunk, self._responsibilities(logs)) for chunk, logs in chunks], axis=0)
             self.alpha_, self.beta_ = _match_moments(*sums)
             if self.beta_[1] < 1 and self.min_beta is not None:
                 self.beta_[1] = self.min_beta
             self.weight_ = sums[0] / sums[0].sum()  # Eq. 8
+            if self.tol:
+                after = sum(self._log_likelihoods(logs).sum() for _, logs in chunks) / s.size
+                if abs(after - before) < self.tol:
+                    break
+                before = after
+        self.gain_ = float(sum(self._gains(chunk, s).sum() for chunk, _ in chunks) / s.size)
+
+    def _gains(self, chunk: Floats, s: Floats) -> Floats:
+        """log p(s) minus that of a single beta distribution with the moments of s, of each value of a chunk.
+
+        Values are clipped as in single precision: a few at 0 or 1, whose density nearly vanishes, would decide.
+        """
+        logs = _logs(np.clip(chunk, SINGLE_EDGE, 1 - SINGLE_EDGE))
         single = _match_moments(*_power_sums(s, np.ones((1, s.size))))
-        gains = [
-            np.logaddexp(*_log_density(logs, self.alpha_, self.beta_, self.weight_)).sum()
-            - _log_density(logs, *single, np.ones(1)).sum()
-            for _, logs in chunks
-        ]
-        self.gain_ = float(sum(gains) / s.size)
+        gains: Floats = self._log_likelihoods(logs) - _log_density(logs, *single, np.ones(1))[0]
+        return gains
+
+    def _log_likelihoods(self, logs: tuple[Floats, Floats]) -> Floats:
+        """log p(s), [n] (Eq. 4)."""
+        likelihoods: Floats = np.logaddexp(*_log_density(logs, self.alpha_, self.beta_, self.weight_))
+        return likelihoods
 
     def _responsibilities(self, logs: tuple[Floats, Floats]) -> Floats:
         """p(c | s), [2, n] (Eq. 5)."""
@@ -122,5 +143,5 @@ def _match_moments(total: Floats, first: Floats, second: Floats) -> tuple[Floats
     mean = first / total
     variance = second / total - mean**2
     bernoulli = mean * (1 - mean)  # the largest variance that a distribution on [0, 1] with this mean can have
-    concentration = bernoulli / np.clip(variance, EPSILON, bernoulli * (1 - EDGE)) - 1
+    concentration = bernoulli / np.clip(variance, EPSILON, bernoulli * (1 - BELOW_BERNOULLI)) - 1
     return mean * concentration, (1 - mean) * concentration

@@ -42,14 +42,14 @@ class GaussianMixture(Mixture):
         return self.mean_, self.sd_**2
 
     def maximize(self, s: Floats) -> None:
-        """EM with means initialized at the quartiles, for exactly `iterations` steps."""
+        """EM with means initialized at the quartiles, for `iterations` steps, or until it converges."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture as SklearnMixture
 
         model = SklearnMixture(
             2,
             covariance_type="diag",
-            tol=0,
+            tol=self.tol,
             max_iter=self.iterations,
             weights_init=[1 - self.prior, self.prior],
             means_init=np.quantile(s, [0.25, 0.75])[:, None],
@@ -59,6 +59,6 @@ class GaussianMixture(Mixture):
             warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is set, not the tolerance
             model.fit(s[:, None])
         self.mean_, self.sd_ = model.means_[:, 0], np.sqrt(model.covariances_[:, 0])
-        self.weight_ = model.weights_
+        self.weight_, self.n_iter_ = model.weights_, model.n_iter_
         single = -0.5 * np.log(2 * np.pi * s.var()) - 0.5
         self.gain_ = float(model.score(s[:, None]) - single)

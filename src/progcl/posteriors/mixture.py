@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,13 +9,15 @@ import torch
 from torch import Tensor
 
 from progcl.config.miners import ProGCLWeightOptions
-from progcl.errors import InputError, ProgclWarning
+from progcl.errors import InputError, warn
 from progcl.posteriors.base import Floats, Posterior
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-EDGE = 1e-6  # similarities are clipped this far from 0 and 1, where log s and log(1-s) are infinite
+EDGE = 1e-12  # double precision is clipped this far from 0 and 1, where log s and log(1-s) are infinite
+SINGLE_EDGE = 1e-6  # the same for single precision, in which 1 - 1e-12 is 1
+MIN_RANGE = 1e-6  # of similarities that are not all equal
 MIN_GAIN = 1e-4  # nats per similarity that a second component has to add
 MIN_DISTANCE = 0.5  # standard deviations between the components' means, for one to be the lower
 
@@ -26,30 +27,44 @@ Rule = Literal["mean", "weight", "first"]
 class Mixture(Posterior):
     """Two components on [0, 1], one of true and one of false negatives.
 
-    Where two components fit no better than one (all values equal, a single mode, too few or not finite values),
-    `fit` warns, `degenerate_` is true and every negative counts as a true one.
+    Where no mixture can be fitted (all values equal, too few, or not finite), `fit` warns, `degenerate_` is true and
+    every negative counts as a true one. Where two components fit no better than one, EM goes on as in the paper, unless
+    `require_two_modes` is set: then it is the same.
 
     Args:
         prior: w_init, initial weight of the false negatives' component
-        iterations: I, the number of EM steps
+        iterations: I, the largest number of EM steps
         true_component: what marks the true negatives: the smaller `mean`, the larger `weight`, or `first`, the
-            component initialized low, without a check for degenerate fits (the authors' code)
+            component initialized low (the authors' code)
+        tol: EM stops after a step that changes the mean log-likelihood by less; 0 makes all steps
+        require_two_modes: give up a mixture whose components cannot be told apart, which is not in the paper
 
     Attributes:
+        n_iter_: EM steps that were made
         gain_: mean log-likelihood minus that of a single component, in nats
         degenerate_: whether the two components cannot be told apart
     """
 
     PARAMETERS: tuple[str, ...]  # of two numbers each, true negatives first
     gain_: float
+    n_iter_: int
 
-    def __init__(self, prior: float = 0.05, iterations: int = 10, true_component: Rule = "mean") -> None:
-        ProGCLWeightOptions(prior=prior, iterations=iterations)  # raises if a value is out of range
+    def __init__(
+        self,
+        prior: float = 0.05,
+        iterations: int = 10,
+        true_component: Rule = "mean",
+        tol: float = 0.0,
+        require_two_modes: bool = False,
+    ) -> None:
+        ProGCLWeightOptions(prior=prior, iterations=iterations, tol=tol)  # raises if a value is out of range
         if true_component not in ("mean", "weight", "first"):
             raise InputError(f"unknown rule `{true_component}` for the true component", "known: mean, weight, first")
         self.prior = prior
         self.iterations = iterations
         self.true_component = true_component
+        self.tol = tol
+        self.require_two_modes = require_two_modes
 
     def fit(self, x: Any) -> Self:
         """Fit to similarities in [0, 1] of any shape.
@@ -65,17 +80,21 @@ class Mixture(Posterior):
         self.degenerate_ = False
         if finite.size < values.size:
             return self._set_degenerate(f"{values.size - finite.size} of {values.size} are not finite")
-        if finite.size < 4 or np.ptp(finite) < EDGE:
+        if finite.size < 4 or np.ptp(finite) < MIN_RANGE:
             return self._set_degenerate("they are all equal, or fewer than four")
         self.maximize(np.clip(finite, EDGE, 1 - EDGE))
         self._order_components()
-        distinct = self.gain_ > MIN_GAIN and self._distance() > MIN_DISTANCE
-        if not distinct and self.true_component != "first":
+        if self.require_two_modes and self.is_unimodal:
             return self._set_degenerate("they have one mode, two components do not tell them apart")
         return self
 
+    @property
+    def is_unimodal(self) -> bool:
+        """Whether a second component adds next to nothing, or its mean lies close to the first one's."""
+        return not (self.gain_ > MIN_GAIN and self._distance() > MIN_DISTANCE)
+
     def maximize(self, s: Floats) -> None:
-        """Expectation-maximization: set the parameters and `gain_`."""
+        """Expectation-maximization: set the parameters, `gain_` and `n_iter_`."""
         raise NotImplementedError
 
     def moments(self) -> tuple[Floats, Floats]:
@@ -98,12 +117,13 @@ class Mixture(Posterior):
         """
         if not hasattr(self, "degenerate_"):
             raise InputError("the mixture is not fitted", "call fit(similarities) first")
-        return torch.ones_like(s) if self.degenerate_ else self.log_odds(s.clamp(EDGE, 1 - EDGE)).sigmoid_()
+        edge = EDGE if s.dtype == torch.float64 else SINGLE_EDGE
+        return torch.ones_like(s) if self.degenerate_ else self.log_odds(s.clamp(edge, 1 - edge)).sigmoid_()
 
     def facts(self) -> dict[str, Any]:
-        """Parameters, gain, and whether the fit is degenerate."""
+        """Parameters, gain, and whether there is one mode only, or no fit at all."""
         parameters = {name.rstrip("_"): getattr(self, name).tolist() for name in self.PARAMETERS}
-        return {**parameters, "gain": self.gain_, "degenerate": self.degenerate_}
+        return {**parameters, "gain": self.gain_, "unimodal": self.is_unimodal, "degenerate": self.degenerate_}
 
     def to_tensor(self) -> Tensor:
         """Parameters, `gain_` and `degenerate_`, [k]."""
@@ -134,7 +154,7 @@ class Mixture(Posterior):
 
     def _set_degenerate(self, reason: str) -> Self:
         message = f"no mixture fitted to the similarities, so every negative counts as true: {reason}"
-        warnings.warn(message, ProgclWarning, stacklevel=3)
+        warn(message, stacklevel=3)
         for name in self.PARAMETERS:
             setattr(self, name, np.ones(2))
         setattr(self, self.PARAMETERS[-1], np.array([1.0, 0.0]))

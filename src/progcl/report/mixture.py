@@ -36,8 +36,8 @@ class MixturePlot:
         density: histograms of the negatives in equal bins, [bins] each: all, or true and false ones by label
         grid: similarities at which the curves are evaluated, [g]
         fitted: weighted densities of the mixture's components, [g] each; empty if the estimator is not a mixture, or
-            has found one mode only
-        probability: p(true | s), [g]; None if it depends on the two nodes and not on s alone, or for one mode only
+            its fit was given up
+        probability: p(true | s), [g]; None if it depends on the two nodes and not on s alone, or was given up
         chances: share of negatives by p(true), in equal bins of [0, 1]; None as above
     """
 
@@ -63,8 +63,8 @@ class MixturePlot:
         components = estimator.density(grid) if isinstance(estimator, Mixture) and miner.active else ()
         fitted = dict(zip(("true", "false"), components, strict=False))
         probability = chances = None
-        depends_on_s = type(estimator).for_pairs is Posterior.for_pairs  # not overridden: p is a function of s alone
-        if depends_on_s and miner.active:
+        depends_on_s = type(estimator).for_pairs is Posterior.for_pairs  # which is not overridden
+        if miner.active and depends_on_s:
             probability = estimator.posterior(torch.from_numpy(grid)).numpy()
             p = estimator.posterior(torch.from_numpy(s)).numpy()
             chances = np.histogram(p, PROBABILITY_BINS, (0, 1))[0] / len(s)
@@ -109,7 +109,9 @@ class MixturePlot:
 
 
 def plot_data(module: nn.Module, data: Data | None) -> MixturePlot | None:
-    """Plot data of the first miner in `module` that has fitted one mixture to all nodes; None if there is none.
+    """Plot data of the first miner in `module` that has fitted one mixture to all nodes, or has given it up.
+
+    None if there is none.
 
     Similarities of one mode, which no mixture fits, are shown without it.
 
@@ -171,7 +173,12 @@ def _sample_negatives(miner: FrozenPosterior, data: Data | None, pairs: int) -> 
     if labels is None:
         return s, None
     labels = labels.to(first.device)
-    return s, (labels[first] == labels[second]).cpu().numpy()
+    has_labels = ((labels[first] >= 0) & (labels[second] >= 0)).cpu().numpy()
+    return (
+        (s, None)
+        if not has_labels.any()
+        else (s[has_labels], (labels[first] == labels[second]).cpu().numpy()[has_labels])
+    )
 
 
 def _density_limit(plot: MixturePlot) -> float:

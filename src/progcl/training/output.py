@@ -60,13 +60,12 @@ class Output:
         blocks, weight = _resolve_blocks(options.blocks, choice)
         structure = 0 if blocks == "own" or data.get("structural") else options.structure
         powers = [0] if blocks == "own" else hops.beside if weight >= OWN_FEATURES_WEIGHT else hops.powers
+        has_features = options.features or blocks == "own"
         output = cls(
             center=learned.mean(dim=0),
             smooth=tuple(options.smooth),
             weight=weight,
-            features=HopFeatures.fit(data, replace(hops, powers=powers))
-            if options.features or blocks == "own"
-            else None,
+            features=HopFeatures.fit(data, replace(hops, powers=powers)) if has_features else None,
             structure=structure,
             graph=_checksum(data) if structure else 0,
             choice=choice if isinstance(choice, Choice) else None,

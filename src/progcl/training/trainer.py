@@ -24,6 +24,7 @@ from progcl.graph.hop_features import HopFeatures, svd_directions
 from progcl.graph.loader import Batch, GraphInput, GraphLoader
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import Context, Method, make_method
+from progcl.precision import single_precision
 from progcl.training import checkpoint
 from progcl.training.choice import MIN_HELDOUT, Choice
 from progcl.training.device import choose_device
@@ -67,7 +68,7 @@ class Trainer:
         self.train_data = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
         self.loader = GraphLoader.for_training(config, data.x if nodes is None else data.x[nodes], workers)
         self.graph = self.loader.graph(self.train_data, nodes)
-        self.context = Context(config, self.train_data, self.graph, workers, progress)
+        self.context = Context(config, self.train_data, self.graph, self.all_nodes, workers, progress)
         self.method = make_method(self.context).to(data.edge_index.device)
         self.not_judged = self._reason_not_to_judge()
         is_used = config.output.blocks == "learned" or (config.output.blocks == "auto" and not self.not_judged)
@@ -81,7 +82,7 @@ class Trainer:
             return
         self.method.train()
         for epoch in range(len(self.records) + 1, epochs + 1):
-            if self._out_of_patience():
+            if self._out_of_patience() or self.method.is_finished():
                 return
             start, before = time.perf_counter(), self.method.facts()
             self.method.set_epoch(epoch)
@@ -110,6 +111,10 @@ class Trainer:
         self.output = Output.fit(self.config, learned, data, self._choose(learned))
         return embed_graph(self.method, self.loader, self.output, self.data)
 
+    def all_nodes(self) -> GraphInput:
+        """All nodes in the form that the encoder reads; those of an inductive training are but a part of them."""
+        return self.loader.graph(self.data) if self.config.data.inductive else self.graph
+
     @property
     def seconds(self) -> float:
         """Time of all epochs."""
@@ -132,7 +137,11 @@ class Trainer:
         if not miner:
             initial = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
             method = {name: value for name, value in method.items() if ".miner." not in name} | initial
-        self.method.load_state_dict(method)
+        try:
+            self.method.load_state_dict(method)
+        except RuntimeError:  # other names or shapes
+            hint = "resume with the same options, or choose another --out"
+            raise InputError("the checkpoint belongs to another run", hint) from None
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in _below("optimizer.", tensors).items():
             index, _, slot = name.partition(".")
@@ -182,6 +191,7 @@ class Trainer:
         return patience is not None and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
 
 
+@single_precision()
 def embed_graph(method: Method, loader: GraphLoader, output: Output, data: Data) -> Tensor:
     """Embeddings [N, d] of a graph by a trained method, on the CPU."""
     device = next((parameter.device for parameter in method.parameters()), data.edge_index.device)
