@@ -8,7 +8,6 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
-from torch.nn.utils import skip_init
 
 MakeLinear: TypeAlias = Callable[[int, int, torch.Generator], nn.Linear]  # of inputs, outputs, and what draws
 
@@ -50,9 +49,16 @@ class Head(nn.Module):
         return out
 
 
+class BlankLinear(nn.Linear):
+    """A linear layer whose values are yet to be set: torch's own would draw from the global generator."""
+
+    def reset_parameters(self) -> None:
+        """Leave them as they are."""
+
+
 def uniform_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with torch's own initialization, weights and bias uniform within ±1/√inputs."""
-    layer = skip_init(nn.Linear, inputs, outputs)  # torch's own initialization would draw from the global generator
+    layer = BlankLinear(inputs, outputs)
     for parameter in (layer.weight, layer.bias):
         nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
     return layer
@@ -60,7 +66,7 @@ def uniform_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.
 
 def glorot_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Glorot-uniform weights and zero bias."""
-    layer = skip_init(nn.Linear, inputs, outputs)  # torch's own initialization would draw from the global generator
+    layer = BlankLinear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
