@@ -1,10 +1,12 @@
-"""Which blocks `progcl embed` chooses without labels, and what each choice would have scored.
+"""What `progcl embed` chooses without labels, and what each choice would have scored.
 
-On graphs with strong, weak and no features, and on drawn ones from heterophilous to homophilous. Accuracies are of
-protocol `clean` on a fifth of the nodes of real graphs (the one that settings are chosen on), and on all nodes of
-drawn ones.
+On graphs with strong, weak and no features, graphs of nearest neighbors, and drawn ones from heterophilous to
+homophilous. Accuracies are of protocol `clean` on a fifth of the nodes of graphs in the tables (the one that settings
+are chosen on), and on all nodes of other ones.
 
     python benchmarks/choice.py [GRAPH ...]     run what is missing in results/choice.jsonl, then print the table
+
+A graph is a name, or the path of a file that `progcl embed` reads: docs/recipes.md says where those files come from.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graphs import load_graph, make_tuning_splits
+from graphs import TUNING, load_graph, make_tuning_splits
 from ledger import append_entry, read_ledger
 from tqdm import tqdm
 
@@ -24,7 +26,6 @@ from progcl.data.labels import labels_of
 from progcl.data.splits import make_splits
 from progcl.embed import choose_settings
 from progcl.evaluation.probe import probe_clean
-from progcl.graph.hop_features import HopFeatures
 from progcl.training.choice import Choice
 from progcl.training.trainer import Trainer
 
@@ -36,43 +37,48 @@ GRAPHS = (
     *(f"csbm {homophily}" for homophily in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)),
 )
 SPLITS = 10
-BLOCKS = ("learned", "untrained", "own")
+OUTPUTS = ("auto", "learned", "untrained", "own")
 
 
 def main() -> None:
     """Run what is missing, and print the table."""
     names = sys.argv[1:] or GRAPHS
     done = {entry["graph"] for entry in read_ledger(LEDGER)}
-    for name in tqdm([name for name in names if name not in done]):
+    for name in tqdm([name for name in names if short(name) not in done]):
         append_entry(LEDGER, run(name))
-    print("| graph | AUC learned | hops | own | chosen | learned | untrained | own | hops | lost to the best |")
-    print("|-|-|-|-|-|-|-|-|-|-|")
+    print(
+        "| graph | AUC learned | hops | own | nearest | weight | embed | learned | untrained | own | lost to the best |"
+    )
+    print("|-|-|-|-|-|-|-|-|-|-|-|")
     for entry in read_ledger(LEDGER):
-        if entry["graph"] in names:
-            choice = Choice(**entry["auc"])
-            scores = [float(np.mean(entry["accuracies"][block])) for block in BLOCKS]
-            lost = max(scores) - scores[BLOCKS.index(choice.blocks)]
-            auc = f"{choice.learned:.3f} | {choice.features:.3f} | {choice.own:.3f}"
-            cells = " | ".join(f"{score:.2f}" for score in [*scores, float(np.mean(entry["accuracies"]["hops"]))])
-            print(f"| {entry['graph']} | {auc} | {choice.blocks} | {cells} | {lost:.2f} |")
+        choice = Choice(**entry["choice"])
+        scores = [float(np.mean(entry["accuracies"][output])) for output in OUTPUTS]
+        facts = [f"{each:.3f}" for each in (choice.learned, choice.features, choice.own)] + [f"{choice.nearest:.2f}"]
+        facts.append("own" if choice.blocks == "own" else f"{choice.weight:.2f}")
+        cells = [f"{score:.2f}" for score in scores] + [f"{max(scores) - scores[0]:.2f}"]
+        print(f"| {entry['graph']} | " + " | ".join(facts + cells) + " |")
+
+
+def short(name: str) -> str:
+    """A graph's name in the table: that of its file, without folder and extension."""
+    return Path(name).stem if "/" in name else name
 
 
 def run(name: str) -> dict[str, Any]:
-    """Areas under the ROC curve of held-out links, and accuracies of every choice."""
+    """How the learned vectors were judged, and accuracies of every output."""
     data = load_graph(name)
     trainer = Trainer(load_config("embed", {**choose_settings(data, {}), "probe.protocol": "none"}), data)
     list(trainer.run(trainer.config.train.epochs))
     trainer.embed()
     choice, config = trainer.output.choice, trainer.config
     assert choice is not None
-    splits = make_splits(data, SPLITS) if name.startswith("csbm") else make_tuning_splits(data)[:SPLITS]
+    splits = make_tuning_splits(data)[:SPLITS] if name.split(" ")[0] in TUNING else make_splits(data, SPLITS)
     accuracies = {}
-    for blocks in BLOCKS:
+    for blocks in OUTPUTS:
         trainer.config = replace(config, output=replace(config.output, blocks=blocks))
-        accuracies[blocks] = [100 * each for each in probe_clean(trainer.embed(), labels_of(data), splits)]
-    hops = HopFeatures.fit(data, config.hops).transform(data)
-    accuracies["hops"] = [100 * each for each in probe_clean(hops, labels_of(data), splits)]
-    return {"graph": name, "auc": asdict(choice), "accuracies": accuracies}
+        found = probe_clean(trainer.embed(), labels_of(data), splits)
+        accuracies[blocks] = [round(100 * each.accuracy, 3) for each in found]
+    return {"graph": short(name), "choice": asdict(choice), "accuracies": accuracies}
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def evaluate(point: dict[str, Any]) -> dict[str, Any]:
     orders = [np.random.default_rng([0, index]).permutation(nodes) for index in range(SPLITS)]
     ends = TRAIN_NODES, TRAIN_NODES + VALIDATION_NODES
     splits = [Split(order[: ends[0]], order[ends[0] : ends[1]], order[ends[1] :]) for order in orders]
-    mean = 100 * float(np.mean(probe_clean(result.embeddings, labels, splits)))
+    mean = 100 * float(np.mean([score.accuracy for score in probe_clean(result.embeddings, labels, splits)]))
     mined = result.mixture is not None and not result.mixture["degenerate"]
     return {"settings": point, "mean": round(mean, 3), "mined": mined}
 

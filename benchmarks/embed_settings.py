@@ -75,7 +75,8 @@ def evaluate(name: str, change: dict[str, Any], seed: int) -> Iterator[tuple[dic
     for each in [change, *([] if change else OUTPUTS)]:
         if each is not change:
             trainer.config = load_config("embed", choose_settings(data, {**overrides, **each}))
-        yield each, [round(100 * value, 3) for value in probe_clean(trainer.embed(), labels_of(data), splits)]
+        scores = probe_clean(trainer.embed(), labels_of(data), splits)
+        yield each, [round(100 * score.accuracy, 3) for score in scores]
 
 
 def compare(name: str, change: dict[str, Any]) -> tuple[float, float]:

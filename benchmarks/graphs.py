@@ -16,7 +16,9 @@ TRAIN_SHARE, VALIDATION_SHARE, SPLITS = 0.4, 0.1, 20  # shares of that fifth
 
 
 def load_graph(name: str) -> Data:
-    """A graph by its name: `photo`, `photo without features`, `photo 16 features`, `photo noise 3`, `csbm 0.7`."""
+    """A graph by name (`photo`, `photo without features`, `photo 16 features`, `photo noise 3`, `csbm 0.7`) or file."""
+    if "/" in name:
+        return load_dataset("file", graph=name, normalize=False)
     base, *change = name.split(" ")
     if base == "csbm":
         return prepare(csbm(homophily=float(change[0])))

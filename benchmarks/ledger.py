@@ -1,4 +1,7 @@
-"""Ledgers of runs: JSON lines, each run in its own process and never repeated; and tables of them."""
+"""Ledgers of benchmarks: lines of JSON, each run in its own process and never repeated; and tables of them.
+
+Files are read and appended to by `progcl.experiments.ledger`, as that of `progcl reproduce` is.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
+from progcl.experiments.ledger import append_line as append_entry
+from progcl.experiments.ledger import read_lines as read_ledger
 
-def read_ledger(ledger: Path) -> list[dict[str, Any]]:
-    """Entries of the runs so far; empty if the file does not exist."""
-    return [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
-
-
-def append_entry(ledger: Path, entry: dict[str, Any]) -> None:
-    """Add the entry of a run."""
-    with ledger.open("a") as file:
-        file.write(json.dumps(entry) + "\n")
+__all__ = ["append_entry", "format_markdown", "read_ledger", "run_missing"]
 
 
 def format_markdown(rows: Iterable[str], columns: Sequence[str], values: Callable[[str, str], list[float]]) -> str:

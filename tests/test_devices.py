@@ -227,7 +227,9 @@ def test_diffusion_and_extra_edges(teleport: float) -> None:
     data = graph_data()
     graph, encoder = Graph(data), ENCODERS["gcn"](12, 8, 2, "relu", seeded()).to(DEVICE)
     assert_trains(encoder, graph.with_edges(*top_ppr_edges(data, teleport, 8)).view(0.3, 0.2, seeded()))
-    assert_trains(encoder, View(graph, extra_edges=random_edges(graph, 0.2, seeded())))
+    view = View(graph, extra_edges=random_edges(graph, 0.2, seeded()))
+    for each in (view, view.half_hop(0.5, 0.5, seeded())):
+        assert_trains(encoder, each)
 
 
 @pytest.mark.parametrize("replace", [True, False])
@@ -244,7 +246,7 @@ def test_samples_and_walks(replace: bool) -> None:
 def test_batches_of_walks_and_their_loss(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("progcl.graph.walks.prefetch", lambda load, number: map(load, range(number)))
     data = graph_data()
-    method = DeepWalk(Context(small(method__name="deepwalk"), data, Graph(data))).to(DEVICE)
+    method = DeepWalk(Context(small(method__name="deepwalk"), data, Graph(data), lambda: Graph(data))).to(DEVICE)
     method.loader = WalkLoader(RandomWalker(data.edge_index, 60, p), 40, 10, size=20)
     optimizer = method.optimizer()
     for batch in method.batches(1):

@@ -10,7 +10,7 @@ import pytest
 from progcl import InputError
 from progcl.cli.main import main
 from progcl.export import FORMATS, export, nearest
-from progcl.training.checkpoint import load_embeddings, save_embeddings
+from progcl.training.checkpoint import load_embeddings, save_embeddings, write_json
 
 VECTORS = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 
@@ -20,7 +20,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
     save_embeddings(folder / "embeddings.npz", VECTORS)
-    (folder / "result.json").write_text("{}")
+    write_json(folder / "result.json", {})
     return folder
 
 

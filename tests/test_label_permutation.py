@@ -8,15 +8,17 @@ from progcl import fit
 from progcl.config.methods import METHODS
 from progcl.data.synthetic import csbm
 from progcl.miners import MINERS
+from support.images import data_for
 from support.runs import small
 
 DATA = csbm(nodes=90, degree=12, homophily=0.9, signal=3)
-RUNS = [*((method, "progcl-weight") for method in METHODS), *(("grace", miner) for miner in MINERS)]
+UNSUPERVISED = [name for name, entry in METHODS.items() if not entry.options.needs_labels]
+RUNS = [*((method, "progcl-weight") for method in UNSUPERVISED), *(("grace", miner) for miner in MINERS)]
 RUNS.remove(("grace", "progcl-weight"))  # is there twice
 
 
 def embed(method: str, miner: str, permuted: bool) -> Tensor:
-    data = DATA.clone()
+    data = data_for(method, DATA).clone()
     if permuted:
         data.y = data.y[torch.randperm(90, generator=torch.Generator().manual_seed(0))]
     mined = "miner" in METHODS[method].options.supports

@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "progcl"
 
 LAYERS = [  # a package or module may import those before it, and itself
-    *("errors", "registry", "progress", "precision", "seeding", "distributed"),
+    *("errors", "checksums", "registry", "progress", "precision", "seeding", "distributed"),
     *("config", "data", "graph", "nn", "posteriors", "miners", "losses", "testing", "pygcl", "methods", "training"),
     *("export", "evaluation", "report", "run", "experiments", "embed", "sklearn", "bench", "cli"),
     *("__main__", "__init__"),
@@ -63,6 +63,16 @@ def run_python(code: str, **environment: str) -> str:
 
 def test_the_command_line_starts_without_torch() -> None:
     assert run_python("import sys, progcl.cli.main; print('torch' in sys.modules)") == "False"
+
+
+def test_errors_in_files_come_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("a,b\nc\n")
+    code = (
+        "import sys; from progcl.cli.main import main\n"
+        f"try: main(['embed', {str(tmp_path / 'g.csv')!r}])\n"
+        "except SystemExit as stop: print(stop.code, 'torch' in sys.modules, 'networkx' in sys.modules)"
+    )
+    assert run_python(code) == "2 False False"
 
 
 def test_importing_leaves_global_state_alone() -> None:

@@ -25,7 +25,8 @@ def run(**changes: Any) -> Result:
 
 
 def global_state() -> tuple[Any, ...]:
-    numbers = (torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate())  # noqa: NPY002
+    numpy_state = np.random.get_state(legacy=False)["state"]["key"].tolist()  # noqa: NPY002
+    numbers = (torch.get_rng_state().tolist(), numpy_state, random.getstate())
     threads = (torch.get_num_threads(), torch.get_num_interop_threads())
     return *numbers, *threads, list(warnings.filters), torch.get_default_dtype(), torch.is_grad_enabled()
 

@@ -11,6 +11,7 @@ from progcl.errors import ProgclWarning
 from progcl.miners import MINERS, make_miner
 from progcl.miners.debiased import DCL
 from progcl.registry import build, find, pick
+from support.commands import refusal
 
 SMALL = {"data.nodes": 60, "train.epochs": 2, "encoder.hidden": 8, "probe.protocol": "none"}
 
@@ -50,7 +51,7 @@ def test_a_users_miner_with_options_of_its_own() -> None:
     assert fit(config).losses != fit(load_config("csbm", {**SMALL, "miner.name": "none"})).losses
     with pytest.raises(InputError, match="`Heavier` has no option `facto`\n\nhint: did you mean `factor`"):
         fit(load_config("csbm", {**SMALL, **own, "miner.options": {"facto": 3.0}}))
-    with pytest.raises(InputError, match="makes no Miner"):
+    with pytest.raises(InputError, match="is no Miner"):
         fit(load_config("csbm", {**SMALL, "miner.name": "progcl.posteriors:BetaMixture"}))
 
 
@@ -83,7 +84,7 @@ class Forgetful(Miner):
     [
         ({"miner.name": f"{__name__}:Demanding"}, "needs an option `level`"),
         ({"miner.name": f"{__name__}:Forgetful"}, "super"),
-        ({"miner.name": "builtins:dict"}, "makes no Miner"),
+        ({"miner.name": "builtins:dict"}, "is no Miner\n\nhint: derive the class from progcl.miners.Miner"),
         ({"miner.name": "test_registry.Heavier"}, "write `test_registry:Heavier`"),
         ({"miner.name": "DCL"}, "did you mean `dcl`"),
         ({"miner.name": "ring", "miner.options": {"low": "a"}}, "miner `ring` has no option `options`"),
@@ -109,3 +110,20 @@ def test_importing_the_package_leaves_the_search_path_alone(tmp_path: Path) -> N
     source = str(Path(__file__).parents[1] / "src")
     command = [sys.executable, "-P", "-c", code]
     assert subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": source}).returncode == 0
+
+
+def test_a_run_with_a_class_of_ones_own_is_opened_again_with_consent_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text("from progcl import Miner\n\nclass Mine(Miner):\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    named, resumed = "--miner.name=mine:Mine", ["train", "run/config.yaml", "--out=run", "--resume"]
+    main(["train", "csbm", *(f"--{key}={value}" for key, value in SMALL.items()), named, "--out=run"])
+    for command in (resumed, ["eval", "run", "--protocol=clean"], ["report", "run"], ["show", "run/config.yaml"]):
+        assert "add --allow-code" in refusal(capsys, *command)
+    main([*resumed, "--allow-code"])
+    main([*resumed, named])
+    main(["eval", "run", "--protocol=clean", "--splits=1", "--allow-code"])
+    assert "mine:Mine" in capsys.readouterr().out
+    with pytest.raises(InputError, match="names `mine:Mine`"):
+        fit(load_config("csbm", SMALL), out="run", resume=True)

@@ -76,8 +76,9 @@ def test_a_killed_process_ends_with_the_same_bits(tmp_path: Path) -> None:
 def test_a_run_folder_holds_everything(finished: tuple[Path, Result]) -> None:
     folder, result = finished
     names = {path.name for path in folder.iterdir()}
-    files = {"config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "result.json"}
-    assert names == files | {"mixture.svg", "curves.json"}
+    checkpoints = {"checkpoint.safetensors", "checkpoint-previous.safetensors"}
+    files = {"config.yaml", "log.jsonl", "embeddings.npz", "result.json", "mixture.svg", "curves.json"}
+    assert names == checkpoints | files
     assert load_config(folder / "config.yaml") == small()
     log = read_log(folder)
     assert [line["epoch"] for line in log] == list(range(1, 13))
@@ -150,9 +151,11 @@ def test_files_in_the_folder_are_not_lost(folder: Path, tmp_path: Path) -> None:
         fit(small(), out=tmp_path / "file")
 
 
-def test_a_broken_checkpoint_is_refused(folder: Path) -> None:
-    (folder / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match="is not a checkpoint"):
+@pytest.mark.filterwarnings("ignore:.*is damaged")
+def test_broken_files_of_a_run_to_resume_are_refused(folder: Path) -> None:
+    for name in ("checkpoint.safetensors", "checkpoint-previous.safetensors"):
+        (folder / name).write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match=r"checkpoint.safetensors` is damaged"):
         fit(small(), out=folder, resume=True)
     (folder / "config.yaml").write_text("")
     with pytest.raises(InputError, match="holds no sections"):
@@ -300,5 +303,5 @@ def test_a_mixture_for_every_batch_is_reported_as_many() -> None:
 
 def test_batches_of_mapped_features_are_those_of_features_in_memory(tmp_path: Path) -> None:
     config = small(**BATCHES, train__epochs=8, probe__protocol="none")
-    other = fit(replace(config, data=replace(config.data, mapped=str(tmp_path / "x.npy"))))
+    other = fit(replace(config, data=replace(config.data, mapped=str(tmp_path / "x.npy"))), data_root=tmp_path)
     torch.testing.assert_close(fit(config).embeddings, other.embeddings, atol=1e-4, rtol=1e-3)

@@ -5,6 +5,7 @@ from typing import Any
 
 import networkx
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse
 import torch
@@ -19,6 +20,7 @@ from torch_geometric.data import Data
 
 from progcl import InputError, ProGCL
 from progcl.data.synthetic import csbm
+from progcl.errors import ProgclWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted")
 
@@ -77,6 +79,37 @@ def test_every_form_of_a_graph_is_the_same_graph(given: Any) -> None:
     np.testing.assert_allclose(model.transform(given), expected, atol=1e-5)
 
 
+def test_edges_alone_are_no_features() -> None:
+    pairs = DATA.edge_index.T.numpy()
+    frame = pandas.DataFrame({"from": [f"n{a:03d}" for a, _ in pairs], "to": [f"n{b:03d}" for _, b in pairs]})
+    expected = small().fit_transform((adjacency(), None))
+    np.testing.assert_array_equal(small().fit_transform(DATA.edge_index), expected)
+    with pytest.warns(ProgclWarning, match=r"whole numbers \[1846, 2\] are read as edges"):
+        small().fit(pairs)
+    model = small().set_output(transform="pandas").fit(frame)
+    assert sorted(model.ids_) == [f"n{node:03d}" for node in range(200)]
+    table = model.transform(frame)
+    assert table.index.tolist() == model.ids_.tolist()
+    assert table.columns.tolist() == model.get_feature_names_out().tolist()
+    assert table.columns[0] == "progcl0"
+    np.testing.assert_allclose(table.to_numpy(), model.embedding_, atol=1e-6)
+    assert any("no features given" in remark for remark in model.remarks_)
+
+
+def test_a_table_of_features_is_read_alike_again() -> None:
+    pairs = DATA.edge_index.T.numpy()
+    edges = pandas.DataFrame({"source": pairs[:, 0], "target": pairs[:, 1]})
+    features = pandas.DataFrame(DATA.x.numpy() * [1, 1000, 1, 1, 1, 1, 1, 1], index=range(1, 201)).reset_index(
+        drop=True
+    )
+    features["kind"] = ["abc"[kind] for kind in DATA.y]
+    model = small().fit((edges, features.assign(id=range(200))))
+    assert model.n_features_in_ == 8 + 3
+    later = features.iloc[:150].assign(kind="a", id=range(150))
+    inside = edges[(edges < 150).all(axis=1)]
+    assert model.transform((inside, later)).shape == (150, model.embedding_.shape[1])
+
+
 def test_a_fitted_model_has_its_attributes() -> None:
     options: dict[str, Any] = {"epochs": 12, "miner": "progcl-weight", "with_features": False, "hidden": 16}
     options["options"] = {"train.lr": 0.02}
@@ -100,8 +133,9 @@ def test_blocks_are_chosen_by_links_kept_from_training() -> None:
     model = small(epochs=60).fit(DATA)
     assert model.choice_ is not None
     assert set(model.choice_["auc"]) == {"learned", "features", "own"}
-    widths = {"learned": 16 + 24, "untrained": 40, "own": 8}
-    assert model.embedding_.shape == (200, widths[model.choice_["blocks"]])
+    assert model.choice_["blocks"] == "learned"
+    powers = 3 if model.choice_["weight"] >= 0.5 else 5  # of 8 features
+    assert model.embedding_.shape == (200, 16 + 8 * powers)
     assert small(dim=5).fit_transform(DATA).shape == (200, 5)
 
 
@@ -131,7 +165,7 @@ def test_pipelines_and_cross_validation() -> None:
         (Data(x=torch.ones(3, 2), edge_index=torch.zeros(2, 0, dtype=torch.long)), "no edges"),
         (Data(x=torch.full((3, 2), torch.nan), edge_index=torch.tensor([[0], [1]])), "NaN"),
         ((np.ones((3, 2)), np.ones((3, 2))), "square"),
-        ((np.ones((3, 3)), np.ones((4, 2))), r"features \[4, 2\] for 3 nodes"),
+        ((np.ones((3, 3)), np.ones((4, 2))), "4 rows of features for 3 nodes"),
     ],
 )
 def test_bad_graphs_are_refused(given: Any, message: str) -> None:

@@ -67,6 +67,14 @@ class Workers:
         dist.barrier()
         return make()
 
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in one process at least."""
+        if self.size == 1:
+            return flag
+        flags = torch.tensor([int(flag)])
+        self.sum(flags)
+        return bool(flags)
+
     def broadcast(self, make: Callable[[], Value]) -> Value:
         """`make()` of rank 0, in every process; the value is pickled."""
         if self.size == 1:

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from progcl.config.load import load_config, options_type
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE, load_data
+from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
 from progcl.evaluation.probe import linear_probe
@@ -29,13 +30,15 @@ from progcl.precision import single_precision
 from progcl.report.page import write_report
 from progcl.report.story import load_story
 from progcl.run import Result, fit
+from progcl.training.lock import lock_folder
 from progcl.training.output import describe_facts
+from progcl.training.signals import StopRequest
 from progcl.training.trainer import Trainer
 
 STEPS = 400  # of training
 BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
 MAX_WIDTH, MIN_WIDTH = 512, 64  # of a block of the embedding
-MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the spectral vectors, which bounds their width
+MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the walk vectors, which bounds their width
 MAX_STEPS_PER_EPOCH = 10  # an epoch is how often the loss is logged, and where a run can be stopped
 START_SHARE = 0.25  # share of the epochs before the mixture is fitted
 CHECKPOINT_EVERY, CHECKPOINT_EVERY_BATCHED = 10, 4  # epochs
@@ -57,24 +60,32 @@ def embed(
     resume: bool = False,
     force: bool = False,
     progress: bool = True,
+    ids: str | None = None,
+    content: NodeData | None = None,
+    allow_code: bool = False,
+    stop: StopRequest | None = None,
 ) -> Result:
     """Embed the nodes of a graph in a file.
 
     Args:
-        graph: .npz, .csv, .tsv, .txt, .parquet, .safetensors, .pt or .graphml
+        graph: a file in any format that `progcl embed --help` lists, or a folder with tables `nodes` and `edges`
         out: folder for embeddings.npz, embeddings.parquet (if pyarrow is installed), report.html and the run's files
         features: file with features, if `graph` has none
         labels: file with classes, to color the map and score the embedding; training never sees them
         budget: time limit in seconds
-        overrides: of the chosen settings, by dotted key
+        overrides: of the chosen settings, by dotted key; `data.source`, `data.label_column` and the like name columns
         resume: continue from the checkpoint in `out`
         force: overwrite what is in `out`
         progress: report progress on stderr
+        ids: file with the names of the nodes, for arrays that have none
+        content: of these files, if they are read already
+        allow_code: whether the run to resume may name classes of your own, which are imported and run
+        stop: receives signals, as in `fit`
     """
     start = time.monotonic()
-    files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels}
+    files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels, "data.ids_from": ids}
     resume = resume and (out / "config.yaml").exists()
-    config, data = _resolve(files, out, dict(overrides or {}), resume, force)
+    config, data = _resolve(files, out, dict(overrides or {}), resume, force, content, allow_code)
     time_budget = TimeBudget(start + budget if budget is not None else math.inf, _bytes_written(config, data))
     if budget is not None:
         config = config if resume else fit_to_budget(config, data, time_budget.training())
@@ -83,19 +94,21 @@ def embed(
         print(
             "\n".join([*(f"note: {remark}" for remark in data.remarks), describe_plan(config, data)]), file=sys.stderr
         )
-    limits: dict[str, Any] = {"seconds": time_budget.training(), "scoring": time_budget.scoring()}
-    result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, **limits)
-    if progress:
-        late = result.score is None and config.probe.protocol != "none"
-        notes = ["no time was left to score the embedding"] * late + describe_facts(result.facts)
-        print("".join(f"note: {note}\n" for note in notes), file=sys.stderr, end="")
-    if result.score and budget is None:
-        save_scores({describe_run(config, result.facts): result.score, **_score_untrained(config, data, progress)}, out)
-    if find_spec("pyarrow"):
-        write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
-    if progress:
-        print("drawing the map for report.html", file=sys.stderr)
-    write_report(load_story(out, data), out / "report.html", quick=time_budget.left() < MIN_TSNE_SECONDS)
+    limits: dict[str, Any] = {"seconds": time_budget.training(), "scoring": time_budget.scoring(), "stop": stop}
+    with lock_folder(out):
+        result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, **limits)
+        if progress:
+            late = result.score is None and config.probe.protocol != "none"
+            notes = ["no time was left to score the embedding"] * late + describe_facts(result.facts)
+            print("".join(f"note: {note}\n" for note in notes), file=sys.stderr, end="")
+        if result.score and budget is None:
+            own = {describe_run(config, result.facts): result.score}
+            save_scores({**own, **_score_untrained(config, data, progress)}, out)
+        if find_spec("pyarrow"):
+            write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
+        if progress:
+            print("drawing the map for report.html", file=sys.stderr)
+        write_report(load_story(out, data, config), out / "report.html", quick=time_budget.left() < MIN_TSNE_SECONDS)
     return result
 
 
@@ -129,12 +142,12 @@ def parse_duration(text: str) -> float:
     return sum(float(number) * units[unit] for number, unit in pieces)
 
 
-def load_graph(config: Config) -> Data:
+def load_graph(config: Config, content: NodeData | None = None) -> Data:
     """The graph in the file that a configuration names."""
     if config.data.name != FILE or config.probe.compare:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
-    return load_data(config.data)
+    return load_data(config.data, content=content)
 
 
 def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +161,12 @@ def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     """Changes of the preset that another method or encoder needs: no held-out edges to choose by, no dropout."""
     method, preset = str(overrides.get("method.name", "neighbors")), load_config("embed")
-    supports: frozenset[str] = getattr(options_type("method", method), "supports", frozenset())
+    options = options_type("method", method)
+    if getattr(options, "needs_labels", False):
+        raise InputError(
+            f"method `{method}` is trained with labels", "embeddings here are made without: see `progcl train`"
+        )
+    supports: frozenset[str] = getattr(options, "supports", frozenset())
     is_own = method != "neighbors"
     changes: dict[str, Any] = {"encoder.name": "gcn"} if is_own else {}
     if "batches" not in supports:
@@ -221,19 +239,27 @@ def describe_plan(config: Config, data: Data) -> str:
         how = f"{config.train.anchors:,} nodes"
     steps = config.train.epochs * (config.batch.steps or 1)
     size = f"{nodes:,} nodes, {edges:,} edges, {data.x.size(1):,} features"
+    if config.output.blocks in ("untrained", "own") or (config.output.blocks == "auto" and data.get("structural")):
+        return f"{size}: no training"
     miner = "" if config.miner.name == "none" else f" with {config.miner.name}"
     return f"{size}: {config.method.name}{miner} on {config.encoder.name}, {steps:,} steps of {how}"
 
 
 def _resolve(
-    files: Mapping[str, str | None], out: Path, overrides: dict[str, Any], resume: bool, force: bool
+    files: Mapping[str, str | None],
+    out: Path,
+    overrides: dict[str, Any],
+    resume: bool,
+    force: bool,
+    content: NodeData | None,
+    allow_code: bool,
 ) -> tuple[Config, Data]:
     """The configuration of the run to resume, or the one chosen for the graph; and the graph."""
     stored, files = out / "config.yaml", {name: str(Path(path).absolute()) for name, path in files.items() if path}
     if out.exists() and not out.is_dir():
         raise InputError(f"`{out}` is a file", "give --out a folder")
     if resume:
-        config = load_config(stored, overrides)
+        config = load_config(stored, overrides, allow_code=allow_code)
         for name, path in files.items():
             if path != getattr(config.data, name.removeprefix("data.")):
                 raise InputError(f"`{out}` was not made of `{path}`", f"choose another --out, or see {stored}")
@@ -241,7 +267,8 @@ def _resolve(
     if stored.exists() and not force:
         hint = "continue with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{out}` holds a result already", hint)
-    data = load_graph(load_config("embed", {**_only("data", overrides), **_only("probe", overrides), **files}))
+    given = {**_only("data", overrides), **_only("probe", overrides), **files}
+    data = load_graph(load_config("embed", given), content)
     config = load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides), **files})
     _require_disk_space(out, config, data)
     return config, data

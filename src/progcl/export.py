@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import cosine_similarity
 
+from progcl.checksums import REWRITE, read_json
 from progcl.errors import InputError, in_range
 from progcl.registry import pick
 from progcl.training.checkpoint import Embeddings, load_embeddings, save_embeddings, write_atomically
@@ -35,12 +37,20 @@ class Format:
     write: Callable[[Path, Vectors, list[str]], None]
 
 
-def load_run_embeddings(run: Path) -> Embeddings:
-    """Load embeddings and node names of a finished run; raise `InputError` if it is not finished."""
+def load_run_embeddings(run: Path, nodes: int | None = None) -> Embeddings:
+    """Load embeddings and node names of a finished run.
+
+    Raises:
+        InputError: if it is not finished, if its result is damaged, or if it has not so many nodes
+    """
     if not (run / "result.json").exists():
         hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
         raise InputError(f"`{run}` holds no finished run", hint)
-    return load_embeddings(run / "embeddings.npz")
+    read_json(run / "result.json")
+    embeddings = load_embeddings(run / "embeddings.npz")
+    if nodes not in (None, len(embeddings.ids)):
+        raise InputError(f"`{run}` has embeddings of {len(embeddings.ids)} nodes, the graph has {nodes}", REWRITE)
+    return embeddings
 
 
 def nearest(embeddings: Vectors, node: int, number: int = 10) -> list[tuple[int, float]]:
@@ -113,7 +123,7 @@ def write_parquet(path: Path, vectors: Vectors, ids: list[str]) -> None:
         raise InputError("parquet needs pyarrow", 'pip install "progcl[parquet]"') from None
     lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
     table = pyarrow.table({"node": ids, "embedding": lists})
-    write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary))
+    write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary, write_page_checksum=True))
 
 
 def _write_word2vec(path: Path, vectors: Vectors, ids: list[str]) -> None:
@@ -135,8 +145,7 @@ def _write_word2vec(path: Path, vectors: Vectors, ids: list[str]) -> None:
 
 def _write_projector(path: Path, vectors: Vectors, ids: list[str]) -> None:
     """Write a log folder for TensorBoard's projector; projector.tensorflow.org takes its two tables, too."""
-    temporary = path.with_name(f".{path.name}.part")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     temporary.mkdir()
     with (temporary / "vectors.tsv").open("w") as file:
         for row in vectors:

@@ -33,18 +33,26 @@ def pick_own(table: Mapping[str, Value], name: str, what: str) -> Value:
     return pick(table, name, what)
 
 
-def import_target(name: str, what: str) -> Callable[..., Any]:
-    """Import package.module:Class; a user's own also from the current folder."""
+def import_target(name: str, what: str) -> type[Any]:
+    """Import package.module:Class; a user's own also from the current folder. What is no class is not called."""
     module, _, attribute = name.partition(":")
     if not module.startswith("progcl.") and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        target: Callable[..., Any] = getattr(import_module(module), attribute)
+        target: Any = getattr(import_module(module), attribute)
     except Exception as error:  # whatever somebody's module may raise
         message = f"cannot import {what} `{name}`: {type(error).__name__}: {error}"
         raise InputError(message, "it is looked up as package.module:Class from the current folder") from error
-    if not callable(target):
+    if not isinstance(target, type):
         raise InputError(f"{what} `{name}` is no class (got {target!r})", "write it as package.module:Class")
+    return target
+
+
+def require_subclass(target: Any, base: type[Value], name: str) -> type[Value]:
+    """The class `target`; raises `InputError` unless it derives from `base`, before anything calls it."""
+    if not (isinstance(target, type) and issubclass(target, base)):
+        home = base.__module__.rpartition(".")[0]
+        raise InputError(f"`{name}` is no {base.__name__}", f"derive the class from {home}.{base.__name__}")
     return target
 
 

@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.checksums import json_lines
 from progcl.config import Config, to_dict, to_yaml
 from progcl.config.schema import DataConfig
 from progcl.data.datasets import FILE, OWN, load_data
@@ -27,11 +29,15 @@ from progcl.distributed import connect
 from progcl.errors import InputError, warn
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
+from progcl.evaluation.supervised import score_predictions
 from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
 from progcl.training import checkpoint
-from progcl.training.run_folder import check_folder, clear_folder, is_restart, write_job_id
+from progcl.training.checkpoint import Checkpoints
+from progcl.training.lock import lock_folder
+from progcl.training.run_folder import check_folder, clear_folder, clear_leftovers, is_restart, write_job_id
+from progcl.training.signals import GRACE_SECONDS, StopRequest
 from progcl.training.trainer import Record, Trainer
 
 PACKAGES = ("progcl", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
@@ -58,9 +64,9 @@ class Result:
         """The fitted mixture in plain numbers; None if there is none."""
         return self.facts.get("mixture")
 
-    def to_json(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
         """Content of `result.json`: equal for equal seeds and versions, but for `seconds`."""
-        content = {
+        return {
             "config": to_dict(self.config),
             "seed": self.config.train.seed,
             "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
@@ -69,7 +75,6 @@ class Result:
             "score": self.score and {"mean": self.score.mean, "std": self.score.std, **asdict(self.score)},
             "seconds": self.seconds,
         }
-        return json.dumps(content, indent=2) + "\n"
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,7 @@ def fit(
     on_epoch: Callable[[Record], object] | None = None,
     seconds: float = math.inf,
     scoring: float = math.inf,
+    stop: StopRequest | None = None,
 ) -> Result:
     """Train, embed all nodes, probe.
 
@@ -113,30 +119,41 @@ def fit(
         on_epoch: called with every epoch's record, in the main process
         seconds: stop after the epoch in which so much time has passed; the run can be resumed
         scoring: seconds from the start after which no split of the probe is begun
+        stop: receives signals, upon which training ends with `Stopped` where it can be resumed; without it, Ctrl-C
+            raises KeyboardInterrupt at once
+
+    Raises:
+        InputError: if a run in `out` is under way, or has ended and is neither resumed nor overwritten
     """
-    start, workers = time.monotonic(), connect()
+    start, workers, stop = time.monotonic(), connect(), stop or StopRequest()
     if workers.size > 1:
         config.method.require("processes")
-    folder = Path(out) if out and workers.is_main else None
-    resume = resume or (folder is not None and is_restart(folder))
     config, data = _resolve_data(config, data)
-    if folder:
-        check_folder(folder, config, resume, force)
-    if data is None:
-        data = workers.local_main_first(lambda: load_data(config.data, data_root))
-    trainer = Trainer(config, data, progress and workers.is_main, workers)
-    _validate(trainer)
-    if folder and not resume:
-        clear_folder(folder)
-    _restore(trainer, folder, first_stage)
-    for record in _epochs(trainer):
-        if workers.is_main:
-            _save(trainer, record, folder, first_stage)
-            if on_epoch:
-                on_epoch(record)
-        if workers.broadcast(lambda: time.monotonic() - start) >= seconds:
-            break
-    return _finish(trainer, folder, start + scoring)
+    folder = Path(out) if out and workers.is_main else None
+    with lock_folder(folder) if folder else nullcontext():
+        resume = resume or (folder is not None and is_restart(folder))
+        if folder:
+            check_folder(folder, config, resume, force)
+        if data is None:
+            data = workers.local_main_first(lambda: load_data(config.data, data_root, out))
+        trainer = Trainer(config, data, progress and workers.is_main, workers)
+        _validate(trainer)
+        if folder and not resume:
+            clear_folder(folder, config)
+        checkpoints = Checkpoints(folder) if folder else None
+        _restore(trainer, checkpoints, first_stage)
+        with stop.deferred():
+            for record in _epochs(trainer, stop):
+                if workers.is_main:
+                    _save(trainer, record, checkpoints, first_stage)
+                    if on_epoch:
+                        on_epoch(record)
+                if workers.any(stop.requested):
+                    _checkpoint(trainer, checkpoints)
+                    raise stop.error()
+                if workers.broadcast(lambda: time.monotonic() - start) >= seconds:
+                    break
+        return _finish(trainer, checkpoints, start + scoring)
 
 
 def _resolve_data(config: Config, data: Data | None) -> tuple[Config, Data | None]:
@@ -160,15 +177,15 @@ def _validate(trainer: Trainer) -> None:
         warn(remark, stacklevel=4)
 
 
-def _restore(trainer: Trainer, folder: Path | None, first_stage: FirstStage | None) -> None:
+def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: FirstStage | None) -> None:
     """Restore the newest state there is, and bring configuration and log to it."""
 
     def newest() -> tuple[checkpoint.State, bool] | None:
-        own = folder / "checkpoint.safetensors" if folder else None
-        for path in (own, first_stage.path if first_stage else None):
-            if path and path.exists():
-                return checkpoint.load(path), path == own
-        return None
+        own = checkpoints.load() if checkpoints else None
+        if own:
+            return own, True
+        shared = first_stage.path if first_stage else None
+        return (checkpoint.load(shared, f"remove {shared}"), False) if shared and shared.exists() else None
 
     found = trainer.workers.broadcast(newest)
     if found:
@@ -176,17 +193,19 @@ def _restore(trainer: Trainer, folder: Path | None, first_stage: FirstStage | No
     done = len(trainer.records)
     if done > trainer.config.train.epochs:
         raise InputError(f"the run has {done} epochs already", "set --train.epochs to at least that")
-    if folder:
-        folder.mkdir(parents=True, exist_ok=True)
+    if checkpoints:
+        folder = checkpoints.folder
+        clear_leftovers(folder)
+        (folder / "result.json").unlink(missing_ok=True)  # written last, it marks a run as finished
         if trainer.workers.size > 1:
             write_job_id(folder)
-        checkpoint.write_text(folder / "config.yaml", to_yaml(trainer.config))
-        checkpoint.write_text(folder / "log.jsonl", "".join(map(_line, trainer.records)))
+        checkpoint.write_text(folder / "config.yaml", to_yaml(trainer.config, checksum=True))
+        checkpoint.write_text(folder / "log.jsonl", json_lines(map(_row, trainer.records)))
         if trainer.progress:
             print(f"run folder: {folder}", file=sys.stderr)
 
 
-def _epochs(trainer: Trainer) -> Iterator[Record]:
+def _epochs(trainer: Trainer, stop: StopRequest) -> Iterator[Record]:
     """The epochs that are left, with a bar over their steps."""
     config, steps = trainer.config, trainer.method.steps
     graph = Path(config.data.graph).stem if config.data.graph else config.data.name
@@ -198,54 +217,69 @@ def _epochs(trainer: Trainer) -> Iterator[Record]:
         last = time.perf_counter()
 
         def update(loss: float, nodes: int) -> None:
-            nonlocal last
-            last, before = time.perf_counter(), last
+            nonlocal last, done
+            last, before, done = time.perf_counter(), last, done + 1
             facts = {"loss": f"{loss:.4f}"}
             if unit == "step":
                 facts |= {"epoch": f"{len(trainer.records) + 1}", "nodes/s": f"{nodes / (last - before):.0f}"}
             steps_bar.set_postfix(facts, refresh=False)
             steps_bar.update()
+            if trainer.workers.size == 1:  # several processes stop together, after an epoch
+                stop.obey(seconds_left=(-done % steps) * (last - before))
 
         trainer.on_step = update
         yield from trainer.run(config.train.epochs)
 
 
-def _save(trainer: Trainer, record: Record, folder: Path | None, first_stage: FirstStage | None) -> None:
-    """Log every epoch, and write the checkpoints that are due."""
-    if folder:
-        with (folder / "log.jsonl").open("a") as log:
-            log.write(_line(record))
-        if record.epoch % trainer.config.train.checkpoint_every == 0:
-            checkpoint.save(folder / "checkpoint.safetensors", trainer.state())
+def _save(trainer: Trainer, record: Record, checkpoints: Checkpoints | None, first_stage: FirstStage | None) -> None:
+    """Log every epoch, and write the checkpoints that are due; after long epochs, as a signal cuts the next one off."""
+    if checkpoints:
+        with (checkpoints.folder / "log.jsonl").open("a") as log:
+            log.write(json_lines([_row(record)]))
+        if record.epoch % trainer.config.train.checkpoint_every == 0 or record.seconds > GRACE_SECONDS / 2:
+            _checkpoint(trainer, checkpoints)
     if first_stage and record.epoch == first_stage.epochs and not first_stage.path.exists():
         checkpoint.save(first_stage.path, trainer.state())
 
 
-def _line(record: Record) -> str:
-    return json.dumps({key: value for key, value in asdict(record).items() if value is not None}) + "\n"
+def _checkpoint(trainer: Trainer, checkpoints: Checkpoints | None) -> None:
+    """Write the present state, unless the newest checkpoint has it."""
+    if checkpoints and checkpoints.epoch != len(trainer.records):
+        checkpoints.save(trainer.state())
 
 
-def _finish(trainer: Trainer, folder: Path | None, score_until: float) -> Result:
+def _row(record: Record) -> dict[str, Any]:
+    """A line of the log."""
+    return {key: value for key, value in asdict(record).items() if value is not None}
+
+
+def _score(trainer: Trainer, embeddings: Tensor, seconds: float) -> Score:
+    """The linear probe; what was trained with labels is scored by its own predictions, once for each split."""
+    config = trainer.config
+    if config.method.needs_labels:
+        return score_predictions(trainer.method, trainer.all_nodes(), config.probe)
+    options = {**config.probe.options(), "progress": trainer.progress, "seconds": seconds}
+    return linear_probe(embeddings, trainer.data, **options)
+
+
+def _finish(trainer: Trainer, checkpoints: Checkpoints | None, score_until: float) -> Result:
     """Embed, probe, and write the results; no split of the probe is begun after `score_until`."""
     config, is_main = trainer.config, trainer.workers.is_main
-    if folder:
-        checkpoint.save(folder / "checkpoint.safetensors", trainer.state())
+    folder = checkpoints.folder if checkpoints else None
+    _checkpoint(trainer, checkpoints)
     embeddings = trainer.embed() if is_main else torch.empty(0, config.encoder.hidden)
     if folder:
         checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
     start, left = time.perf_counter(), score_until - time.monotonic()
-    score = None
-    if config.probe.protocol != "none" and is_main and left > 0:
-        options = {**config.probe.options(), "progress": trainer.progress, "seconds": left}
-        score = linear_probe(embeddings, trainer.data, **options)
+    score = _score(trainer, embeddings, left) if config.probe.protocol != "none" and is_main and left > 0 else None
     seconds = {"train": trainer.seconds, "probe": time.perf_counter() - start}
     losses = [record.loss for record in trainer.records]
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})
     result = Result(config, embeddings, losses, score, facts, seconds)
     if folder:
-        checkpoint.write_text(folder / "result.json", result.to_json())
         plot = plot_data(trainer.method, trainer.train_data if score else None)
         if plot:
-            checkpoint.write_text(folder / "curves.json", plot.to_json())
+            checkpoint.write_json(folder / "curves.json", json.loads(plot.to_json()), indent=None)
             checkpoint.write_atomically(folder / "mixture.svg", lambda path: save_mixture(plot, path))
+        checkpoint.write_json(folder / "result.json", result.to_dict())
     return result

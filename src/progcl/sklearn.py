@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -10,18 +12,22 @@ import networkx
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import Tags, check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch_geometric.data import Data
 
 from progcl.config.load import load_config
-from progcl.data.formats import read_raw_graph
+from progcl.data.formats import read_node_data
+from progcl.data.frames import is_edges, is_frame, read_edge_value, read_node_table
+from progcl.data.join import JoinOptions, NodeData, join
+from progcl.data.networks import from_networkx
 from progcl.data.prepare import fingerprint, prepare
-from progcl.data.tables import RawGraph, as_array, assemble, edges_of, from_networkx, numbered_graph
+from progcl.data.tables import edges_of, numbered_graph
 from progcl.embed import choose_settings
-from progcl.errors import InputError
+from progcl.errors import InputError, ProgclWarning
 from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.training.trainer import Trainer, embed_graph
@@ -29,12 +35,14 @@ from progcl.training.trainer import Trainer, embed_graph
 Vectors = NDArray[np.float32]
 
 
-class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Node embeddings without labels.
 
-    A graph is a file as `progcl embed` takes it, a PyG `Data`, a pair (adjacency, features) of scipy, numpy or torch
-    matrices, or a networkx graph whose nodes have numbers as attributes. A plain array of features has no edges: its
-    rows are connected to their nearest neighbors.
+    A graph is a file as `progcl embed` takes it, a PyG `Data`, a networkx graph, edges, or a pair (edges, features).
+    Edges are a table (pandas, polars, pyarrow) with columns such as `source` and `target`, an integer array [2, E] or
+    [E, 2], or, in a pair, a square adjacency matrix; features are an array with a row for each node, or a table whose
+    index or column `id` names the node. Other arrays and tables are features without edges: their rows are connected
+    to their nearest neighbors.
 
     Args:
         hidden: width of the learned vectors, which the embedding holds as they are and smoothed over the graph; None is
@@ -48,9 +56,12 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_neighbors: nearest neighbors of a row, if there is no graph
         random_state: seed
         verbose: show a progress bar
-        options: any other option of `progcl train`, by dotted key
+        options: any other option of `progcl train`, by dotted key; `data.source`, `data.id_column` and the like tell
+            how files and tables are read
 
     Attributes:
+        ids_: names of the nodes of the fitted graph, [N]
+        remarks_: what is unusual about the fitted graph, and how it was read, one sentence each
         embedding_: of the fitted graph, [N, d]
         choice_: whether the learned vectors were used, and why, in plain numbers; None if there was no choice
         loss_curve_: loss of every epoch
@@ -90,6 +101,8 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         trainer.config.method.require("inductive")
         epochs = trainer.config.train.epochs
         records = bar(self.verbose, iterable=trainer.run(epochs), total=epochs, unit="epoch")
+        self.ids_ = np.array(data.get("ids") or [str(node) for node in range(int(data.num_nodes))], dtype=object)
+        self.remarks_: list[str] = list(data.remarks)
         self.loss_curve_ = [record.loss for record in records]
         self.mixture_ = trainer.method.facts().get("mixture")
         self.embedding_: Vectors = trainer.embed().numpy()
@@ -103,11 +116,30 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         data = self._prepare(X, reset=False)
         vectors: Vectors = embed_graph(self.method_, self.loader_, self.output_, data).numpy()
-        return vectors
+        named: Vectors = self._with_names(vectors, X, data.get("ids"))
+        return named
 
     def fit_transform(self, X: Any, y: Any = None) -> Vectors:
         """Train on a graph, and embed it."""
-        return self.fit(X).embedding_
+        named: Vectors = self._with_names(self.fit(X).embedding_, X, self.ids_)
+        return named
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def _with_names(self, vectors: Vectors, X: Any, ids: Any) -> Any:
+        """With pandas as `set_output`, a table whose rows are named by the nodes; rows of features keep their names."""
+        if not self._is_graph(X) or _get_output_config("transform", self)["dense"] != "pandas":
+            return vectors
+        import pandas
+
+        return pandas.DataFrame(vectors, index=pandas.Index(ids, name="node") if ids is not None else None)
+
+    def _is_graph(self, X: Any) -> bool:
+        """Whether X has edges; an array or table without them holds features."""
+        by_option = is_frame(X) and (self.options or {}).get("data.source") is not None
+        return isinstance(X, (str, Path, Data, networkx.Graph, tuple)) or by_option or is_edges(X)
 
     def __sklearn_tags__(self) -> Tags:
         """Embeddings are float32, whatever the features are."""
@@ -120,7 +152,7 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         overrides: dict[str, Any] = {
             "encoder.name": self.encoder,
             "output.features": self.with_features,
-            "output.structure": 0,  # spectral vectors of another graph would not be comparable
+            "output.structure": 0,  # walk vectors of another graph would not be comparable
             "output.dim": self.dim,
             "miner.name": self.miner,
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
@@ -135,7 +167,11 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _prepare(self, X: Any, reset: bool) -> Data:
         """A user's graph, prepared; raise `InputError` if its features do not fit those of the fitted one."""
         raw = self._read(X, reset)
-        data = prepare(raw if isinstance(raw, Data) else assemble(raw))
+        if reset:
+            self.plan_ = (raw.plan or None) if isinstance(raw, NodeData) else None
+        data = prepare(raw if isinstance(raw, Data) else raw.to_data())
+        if self.verbose and reset:
+            print("".join(f"note: {remark}\n" for remark in data.remarks), file=sys.stderr, end="")
         if reset:
             self.n_features_in_ = data.x.size(1)
             self.graph_ = fingerprint(data) if data.structural else None
@@ -147,19 +183,28 @@ class ProGCL(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"the graph has {given} features, {type(self).__name__} was fitted to {needed}")
         return data
 
-    def _read(self, X: Any, reset: bool) -> RawGraph | Data:
+    def _read(self, X: Any, reset: bool) -> NodeData | Data:
         """A graph from any of the types that users have."""
+        given = {key.removeprefix("data."): value for key, value in (self.options or {}).items() if key[:5] == "data."}
+        columns = {key: given.pop(key) for key in ("id_column", "label_column", "scale") if key in given}
+        how = JoinOptions(**columns, plan=None if reset else self.plan_)
+        ends = {key: given.get(key) for key in ("source", "target")}
         if isinstance(X, (str, Path)):
-            return read_raw_graph(X)
+            return read_node_data(X, **given, options=how)
         if scipy.sparse.issparse(X) and X.shape[0] == X.shape[1]:
             raise InputError("a sparse square matrix alone may be features or edges", "edges: give (matrix, None)")
         if isinstance(X, Data):
-            return Data(**{key: X[key] for key in ("x", "edge_index", "num_nodes", "mapped") if X.get(key) is not None})
+            kept = ("x", "edge_index", "num_nodes", "mapped", "ids")
+            return Data(**{key: X[key] for key in kept if X.get(key) is not None})
         if isinstance(X, networkx.Graph):
-            return from_networkx(X)
+            return join(from_networkx(X), options=how)
         if isinstance(X, tuple) and len(X) == 2:
-            edges, nodes = edges_of(as_array(X[0]))
-            return numbered_graph(edges, None if X[1] is None else as_array(X[1]), nodes=nodes)
+            return join(read_edge_value(X[0], **ends), None if X[1] is None else read_node_table(X[1]), options=how)
+        if self._is_graph(X):
+            if not is_frame(X) and X.shape[1] == 2:
+                message = f"whole numbers {list(X.shape)} are read as edges, not as features"
+                warnings.warn(f"{message}: to have features, give X.astype(float)", ProgclWarning, stacklevel=4)
+            return join(read_edge_value(X, **ends), options=how)
         rows = validate_data(self, X, reset=reset, dtype=np.float32, ensure_min_samples=2)
         nearest = kneighbors_graph(rows, min(self.n_neighbors, len(rows) - 1))
-        return numbered_graph(edges_of(nearest)[0], rows)
+        return join(numbered_graph(edges_of(nearest)[0], rows), options=JoinOptions(scale=False))

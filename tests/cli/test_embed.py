@@ -39,8 +39,13 @@ BAD: dict[str, tuple[Callable[[], object], list[str], str]] = {
     "pickle": (lambda: Path("bad.pt").write_bytes(b"\x80\x02cos\nsystem\n."), ["bad.pt"], "objects are never loaded"),
     "beyond": (arrays(edge_index=np.array([[0, 999], [1, 2]])), ["bad.npz"], "node `999`, which does not exist"),
     "negative": (arrays(edge_index=np.array([[0, -1], [1, 2]])), ["bad.npz"], "not negative"),
-    "nan": (arrays(x=features_with(np.nan)), ["bad.npz"], "NaN or infinite"),
-    "inf": (arrays(x=features_with(np.inf)), ["bad.npz"], "NaN or infinite"),
+    "inf": (arrays(x=features_with(np.inf)), ["bad.npz"], "row 3 holds inf in column 3"),
+    "mistake": (
+        lambda: Path("bad.csv").write_text(Path("x.csv").read_text().replace("n7,", "n7,much", 1)),
+        ["g.csv", "--features", "bad.csv"],
+        "line 8 holds `much",
+    ),
+    "column": (lambda: None, ["g.csv", "--source", "sorce", "--target", "target"], "did you mean `source`"),
     "rows": (
         lambda: np.save("bad.npy", USER_GRAPH.x[:100]),
         ["g.npz", "--features", "bad.npy"],
@@ -92,9 +97,41 @@ def test_commands_on_the_run_know_names_and_labels(user_graph: Path, capsys: pyt
     assert "1 splits, protocol `bgrl`" in capsys.readouterr().out
 
 
+def test_labels_with_gaps_in_a_column_of_a_table(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path("y.csv").read_text().splitlines()[1:]
+    rows = [f"{30 + number},{line if number % 5 else line.split(',')[0] + ','}" for number, line in enumerate(lines)]
+    Path("people.csv").write_text("\n".join(["age,user,kind", *rows, "40,stranger,kind 0"]) + "\n")
+    Path("edges.csv").write_text(Path("g.csv").read_text().replace("source,target", "who,whom"))
+    columns = ["--source=who", "--target=whom", "--id-column=user", "--label-column=kind"]
+    main(["embed", "edges.csv", "--features", "x.csv", "--labels", "people.csv", *columns, "-o", "out", *QUICK])
+    err = capsys.readouterr().err
+    assert "240 nodes, " in err
+    for text in ("1 rows of labels name no node", "48 of 240 nodes have no label", "192 nodes with labels", "macro-F1"):
+        assert text in err
+    assert "always the largest class" in err
+    report = Path("out/report.html").read_text()
+    for text in ("always the largest class", "macro-F1", "no label", "192 nodes have labels"):
+        assert text in report
+    main(["eval", "out", "--splits", "2"])
+    assert "192 nodes with labels" in capsys.readouterr().out
+
+
+def test_an_embedding_is_read_back_as_features(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["embed", "g.csv", "-o", "first", *QUICK])
+    for name in ("embeddings.npz", "embeddings.parquet"):
+        main(["embed", "g.csv", "--features", f"first/{name}", "-o", name, *QUICK])
+    one, other = (
+        load_embeddings(Path(name, "embeddings.npz")).vectors for name in ("embeddings.npz", "embeddings.parquet")
+    )
+    np.testing.assert_array_equal(one, other)
+
+
 def test_a_graph_without_features_and_labels_is_embedded(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["embed", "g.csv", *QUICK])
-    assert "no features given: 129 computed from the edges" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "no features given: 241 computed from the edges" in errors
+    assert "241 features: no training\n" in errors
+    assert "nothing is trained: there are no features to learn from" in errors
     assert json.loads(Path("runs/g/result.json").read_text())["score"] is None
     main(["embed", "g.csv", *QUICK])  # nothing is overwritten
     assert {path.name for path in Path("runs").iterdir()} == {"g", "g-2"}
@@ -103,7 +140,7 @@ def test_a_graph_without_features_and_labels_is_embedded(user_graph: Path, capsy
 def test_a_run_that_is_stopped_while_it_reads_leaves_no_folder(
     user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stop(config: Any) -> None:
+    def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("progcl.embed.load_graph", stop)
@@ -174,5 +211,6 @@ def test_irregular_graphs_are_embedded_with_remarks(user_graph: Path, capsys: py
     for remark in (*loops, *directions, "the same for all nodes"):
         assert remark in remarks
     vectors = load_embeddings(Path("out/embeddings.npz")).vectors
-    assert vectors.shape == (8, 2 * 16 + 3 * 3 + 8)  # learned and smoothed, three hops, spectral vectors
+    assert "0 edges to judge by are too few" in remarks
+    assert vectors.shape == (8, 5 * 3 + 8)  # five hops, walk vectors
     assert np.isfinite(vectors).all()

@@ -64,4 +64,4 @@ def test_eval_of_broken_or_unprobed_runs(tmp_path: Path, capsys: pytest.CaptureF
     main(["train", "csbm", "--out", run, *FLAGS, "--probe.protocol", "none"])
     assert "name one with --protocol" in refusal(capsys, "eval", run)
     (tmp_path / "run" / "embeddings.npz").write_bytes(b"broken")
-    assert "holds no embeddings" in refusal(capsys, "eval", run, "--protocol", "clean")
+    assert "is damaged" in refusal(capsys, "eval", run, "--protocol", "clean")

@@ -1,12 +1,20 @@
 """`progcl train`: the table on stdout, progress on stderr, run folders, and what is said of an interrupted run."""
 
+import os
+import re
+import shlex
+import signal
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from progcl.cli.main import main
+from progcl.training.checkpoint import load
+from progcl.training.trainer import Trainer
 from support.commands import FLAGS, refusal
+from support.runs import assert_same_run
 
 
 def test_a_run_prints_its_table_and_is_resumed_or_overwritten(
@@ -15,7 +23,10 @@ def test_a_run_prints_its_table_and_is_resumed_or_overwritten(
     run = ["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS]
     main(run)
     table, progress = capsys.readouterr()
-    assert table.startswith("accuracy, mean ± std of 2 splits, protocol `clean`\n  GRACE + progcl-weight  ")
+    head, _, row, majority = table.splitlines()
+    assert head.startswith("mean ± std of 2 splits, protocol `clean`")
+    assert row.startswith("  GRACE + progcl-weight  ")
+    assert majority.startswith("  always the largest class  ")
     assert "12/12" in progress
     assert "loss=" in progress
     for how in ("--resume", "--force"):
@@ -26,7 +37,7 @@ def test_a_run_prints_its_table_and_is_resumed_or_overwritten(
 
 def test_a_comparison_prints_a_row_for_every_miner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS, "--probe.compare", "true"])
-    rows = [line.split("  ")[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    rows = [line.split("  ")[1] for line in capsys.readouterr().out.splitlines()[2:]]
     assert rows == [
         "raw features",
         "propagated features (no training)",
@@ -34,6 +45,7 @@ def test_a_comparison_prints_a_row_for_every_miner(tmp_path: Path, capsys: pytes
         "GRACE, no mining",
         "GRACE + progcl-weight",
         "GRACE + progcl-mix",
+        "always the largest class",
     ]
 
 
@@ -72,14 +84,46 @@ def test_divergence_is_an_error_below_the_progress_bar(tmp_path: Path, capsys: p
     assert lines[-1] == "hint: has training diverged? Try a smaller learning rate, --train.lr"
 
 
-def test_an_interrupted_run_says_how_to_continue(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_epoch_and_the_command_that_is_told_continues(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(*args: object, **options: object) -> None:
-        raise KeyboardInterrupt
+    """The signal comes in the third epoch of twelve, in which no checkpoint is due."""
+    step, steps = Trainer._step, []
 
-    monkeypatch.setattr("progcl.run.fit", interrupt)
+    def step_and_signal(trainer: Trainer, *arguments: Any) -> float:
+        steps.append(1)
+        if len(steps) == 3:
+            os.kill(os.getpid(), number)
+        return step(trainer, *arguments)
+
+    monkeypatch.chdir(tmp_path)
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    main(["train", "csbm", "--out", "whole", *FLAGS])
+    table = capsys.readouterr().out
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_step", step_and_signal)
+        with pytest.raises(SystemExit) as stop:
+            main(["train", "csbm", "--out", "stopped", *FLAGS])
+    assert stop.value.code == 128 + number
+    assert handlers == [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    (command,) = re.findall("to continue: progcl (.*)\n", capsys.readouterr().err)
+    assert command == "train stopped/config.yaml --out stopped --resume"
+    assert len(load(Path("stopped/checkpoint.safetensors"))[1]["records"]) == len(steps) == 3
+    main(shlex.split(command))
+    assert capsys.readouterr().out == table
+    assert_same_run(Path("whole"), Path("stopped"))
+
+
+def test_a_run_that_is_stopped_before_it_begins_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def terminate(*arguments: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("progcl.run.load_data", terminate)
     with pytest.raises(SystemExit) as stop:
-        main(["train", "csbm", "--out", "somewhere"])
-    assert stop.value.code == 130
-    assert "add `--out somewhere --resume` to the command" in capsys.readouterr().err
+        main(["train", "csbm", "--out", str(tmp_path / "run"), *FLAGS])
+    assert stop.value.code == 143
+    assert "to continue" not in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

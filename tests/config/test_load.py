@@ -13,8 +13,10 @@ from progcl import Config, InputError, Miner, load_config
 from progcl.config.load import PRESETS, to_dict, to_yaml
 from progcl.data.datasets import BUILTIN, PUBLISHED
 from progcl.methods import method_type
-from progcl.miners import MINERS
+from progcl.miners import MINERS, Ring, make_miner
+from progcl.posteriors import make_posterior
 from progcl.training.trainer import Trainer
+from support.images import data_for
 
 
 def test_every_preset_builds_its_method_and_miner() -> None:
@@ -22,7 +24,8 @@ def test_every_preset_builds_its_method_and_miner() -> None:
     for name in PRESETS:
         config = load_config(name)
         assert config.data.name in (*PUBLISHED, *BUILTIN), name
-        method = Trainer(config, Data(x=torch.rand(5, 5), edge_index=edges)).method
+        graph = Data(x=torch.rand(5, 5), edge_index=edges, y=torch.arange(5) % 2)
+        method = Trainer(config, data_for(config.method.name, graph)).method
         assert type(method) is method_type(config.method.name), name
         assert {type(miner) for miner in method.miners()} == {MINERS[config.miner.name]} - {Miner}, name
 
@@ -130,3 +133,61 @@ def test_names_are_looked_up_with_a_suggestion() -> None:
         load_config("digits", {"miner.name": "progcl-mixx"})
     with pytest.raises(InputError, match="did you mean `merit`"):
         load_config("digits", {"method.name": "merrit"})
+
+
+# Code from strangers
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("miner: {name: 'subprocess:Popen', options: {args: [touch, HERE]}}", "subprocess:Popen"),
+        ("miner: {name: progcl-weight, estimator: 'subprocess:Popen'}", "subprocess:Popen"),
+        ("miner: {name: none, others: {'evil:Miner': {}}}", "evil:Miner"),
+        ("miner: {name: none, others: {ring: {estimator: 'evil:E'}}}", "evil:E"),
+        ("method: {name: 'evil:Method'}", "evil:Method"),
+    ],
+)
+def test_a_file_names_no_code_unless_it_is_allowed(
+    content: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil.py").write_text("from pathlib import Path\nPath('imported').touch()\n")
+    (tmp_path / "x.yaml").write_text(content.replace("HERE", str(tmp_path / "run")))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"`x.yaml` names `{name}`.*\n\nhint: only if you trust it: add --allow-code"):
+        load_config("x.yaml")
+    assert {path.name for path in tmp_path.iterdir()} == {"evil.py", "x.yaml"}
+
+
+def test_consent_is_given_by_an_argument_or_by_the_name_itself(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("miner: {name: 'subprocess:Popen', options: {args: 'a:b'}}")
+    for options in ({"allow_code": True}, {"allow_code": ["subprocess:Popen"]}):
+        assert load_config(path, **options).miner.name == "subprocess:Popen"
+    assert load_config(path, {"miner.name": "subprocess:Popen"}).miner.name == "subprocess:Popen"
+    with pytest.raises(InputError, match="names `subprocess:Popen`"):
+        load_config(path, {"miner.name": "mine:Own"})
+    path.write_text("miner: {name: 'progcl.miners.ring:Ring', options: {low: 0.2}}")
+    assert isinstance(make_miner(load_config(path).miner), Ring)
+
+
+def test_what_is_no_subclass_is_not_called(tmp_path: Path) -> None:
+    touch = {"miner.options": {"args": ["touch", str(tmp_path / "called")]}}
+    for name in ("subprocess:Popen", "os:system", "progcl.posteriors:BetaMixture"):
+        with pytest.raises(InputError, match=r"is no (Miner|class)"):
+            make_miner(load_config("csbm", {"miner.name": name, **touch}).miner)
+    with pytest.raises(InputError, match="needs fit and predict_proba"):
+        make_posterior("subprocess:Popen", args=["touch", str(tmp_path / "called")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_with_a_checksum_is_as_it_was_written_or_has_none(tmp_path: Path) -> None:
+    path, config = tmp_path / "config.yaml", load_config("photo")
+    path.write_text("# a remark\n" + to_yaml(config, checksum=True))
+    assert load_config(path) == config
+    edited = path.read_text().replace("epochs: 2500", "epochs: 2501")
+    path.write_text(edited)
+    with pytest.raises(InputError, match=r"its checksum does not match\n\nhint: if you have edited it, remove"):
+        load_config(path)
+    path.write_text("\n".join(line for line in edited.splitlines() if not line.startswith("checksum")))
+    assert load_config(path).train.epochs == 2501

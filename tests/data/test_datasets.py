@@ -7,7 +7,8 @@ import pytest
 
 from progcl import InputError
 from progcl.data import datasets as module
-from progcl.data.datasets import load_dataset, roots
+from progcl.data.datasets import is_here, load_dataset, roots
+from support.shared import real_file
 
 
 def test_unknown_names_and_options() -> None:
@@ -25,6 +26,25 @@ def test_missing_files_without_network(tmp_path: Path, monkeypatch: pytest.Monke
         load_dataset("photo", tmp_path)
     assert "amazon_electronics_photo.npz" in error.value.hint
     assert str(tmp_path / "amazon" / "Photo" / "raw") in error.value.hint
+
+
+def test_cora_is_read_from_an_npz_where_its_raw_files_are_not(tmp_path: Path) -> None:
+    (tmp_path / "cora").mkdir()
+    (tmp_path / "cora" / "cora.npz").symlink_to(real_file("cora/cora.npz"))
+    assert is_here("cora", tmp_path)
+    data = load_dataset("cora", tmp_path)
+    assert (data.num_nodes, data.edge_index.size(1)) == (2708, 2 * 5278)
+    assert "train_mask" not in data
+
+
+def test_the_hint_on_broken_files_names_the_folder_of_that_data_set_alone(tmp_path: Path) -> None:
+    for name in ("cora/cora.npz", "amazon/Photo/raw/amazon_electronics_photo.npz"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"broken")
+    for name, folder in (("cora", "cora"), ("photo", "amazon/Photo")):
+        with pytest.raises(InputError) as error:
+            load_dataset(name, tmp_path)
+        assert f"remove {tmp_path / folder} and" in error.value.hint
 
 
 def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:

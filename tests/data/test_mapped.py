@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from progcl import InputError
-from progcl.data.datasets import load_dataset
+from progcl import InputError, fit, load_config
+from progcl.data.datasets import load_data, load_dataset
 from progcl.graph.sparse import scale_features
 
 
@@ -24,3 +24,29 @@ def test_mapped_features_are_written_once_and_recognized(tmp_path: Path) -> None
         with pytest.raises(InputError, match="other features"):
             load_dataset("csbm", mapped=str(path), nodes=nodes, degree=degree)
     assert {file.name for file in path.parent.iterdir()} == {"x.npy", "x.npy.json"}
+
+
+def test_mapped_features_are_written_below_the_run_or_the_data_root_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PROGCL_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    small = {"data.nodes": 60, "train.epochs": 2, "encoder.hidden": 4, "probe.protocol": "none", "miner.name": "none"}
+    run, root = tmp_path / "run", tmp_path / "root"
+    elsewhere = [tmp_path / "x.npy", run / ".." / "x.npy", tmp_path / "runs" / "x.npy"]
+    for path in elsewhere:
+        with pytest.raises(InputError, match=r"is written below .* only"):
+            fit(load_config("csbm", {**small, "data.mapped": str(path)}), out=run, data_root=root)
+    assert list(tmp_path.iterdir()) == []
+    places = {run / "x.npy": run, root / "x.npy": None, tmp_path / "PROGCL_DATA" / "deep" / "x.npy": None}
+    for path, out in places.items():
+        config = load_config("csbm", {**small, "data.mapped": str(path)})
+        fit(config, out=out, data_root=root)
+        assert path.exists()
+    for options in ({"resume": True}, {"force": True}):
+        fit(load_config("csbm", {**small, "data.mapped": str(run / "x.npy")}), out=run, **options)  # type: ignore[arg-type]
+        assert (run / "x.npy").exists()
+    assert load_data(config.data).num_nodes == 60  # what is there may be read from anywhere
+    (tmp_path / "PROGCL_DATA" / "deep" / "x.npy.json").write_text("{")
+    with pytest.raises(InputError, match="hint: remove it, or name another file"):
+        load_data(config.data)

@@ -13,8 +13,9 @@ from torch_geometric.io import read_npz
 from torch_geometric.utils import is_undirected
 
 from progcl import InputError, ProGCL, fit, load_config
-from progcl.data import csbm, digits, load_dataset, prepare
+from progcl.data import csbm, digits, load_dataset
 from progcl.data.datasets import PUBLISHED
+from progcl.data.prepare import prepare
 from support.shared import copied, real_file
 
 SYMMETRIC = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]])

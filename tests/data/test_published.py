@@ -132,7 +132,7 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if not name.startswith("cifar10")])
 def test_every_raw_format_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every loader reads its raw format from the folder that the error message names, and downloads nothing."""
     entry = PUBLISHED[name]

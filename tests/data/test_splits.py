@@ -12,6 +12,17 @@ from progcl.data.synthetic import csbm
 DATA = csbm(nodes=205, classes=3)
 
 
+def test_nodes_without_labels_are_left_aside() -> None:
+    data = csbm(nodes=200)
+    data.y[::3] = -1
+    for split in make_splits(data, 3):
+        nodes = np.concatenate([split.train, split.validation, split.test])
+        assert sorted(nodes.tolist()) == [node for node in range(200) if node % 3]
+        assert len(split.train) == len(split.validation) == 13
+    (heldout,) = make_splits(data, nodes="heldout")
+    assert (data.y[heldout.train] >= 0).all()
+
+
 def test_splits_are_disjoint_and_of_the_right_size() -> None:
     splits = make_splits(DATA, 20, seed=3)
     assert len(splits) == 20

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from progcl import InputError
 from progcl.data.splits import Split
 from progcl.data.synthetic import csbm
-from progcl.evaluation.probe import C_GRID, PROTOCOLS, _fit_path, linear_probe, probe_gca
+from progcl.evaluation.probe import C_GRID, PROTOCOLS, _fit_path, linear_probe, probe_gca, score_split
 
 DATA = csbm(nodes=205, classes=3)
 FIRST_RIGHT = 2  # evaluation at which the validation nodes of the test below are all right
@@ -43,9 +43,41 @@ def test_test_labels_choose_nothing(protocol: str) -> None:
     split = Split(np.arange(40), np.arange(40, 80), np.arange(80, 200))
     flipped = labels.copy()
     flipped[80:] = 1 - flipped[80:]
-    before, after = (PROTOCOLS[protocol](x, targets, [split])[0] for targets in (labels, flipped))
+    before, after = (PROTOCOLS[protocol](x, targets, [split])[0].accuracy for targets in (labels, flipped))
     assert before > 0.6
     assert before + after == pytest.approx(1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_unknown_labels_change_nothing_but_the_nodes_that_are_scored(protocol: str) -> None:
+    """With 62 % of the labels unknown, noise scores near the rate of the largest class, not 62 %."""
+    data = csbm(nodes=1000, classes=4)
+    hidden = np.random.default_rng(0).permutation(1000)[:620]
+    data.y[hidden] = -1
+    noise = torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))
+    score = linear_probe(noise, data, protocol, splits=2)
+    assert score.nodes == 380
+    assert score.majority == pytest.approx(100 * float(torch.bincount(data.y[data.y >= 0]).max()) / 380)
+    assert score.mean < 40
+    assert score.roc_auc == ()
+
+
+def test_scores_of_a_split_are_their_definitions() -> None:
+    labels, predicted, margin = (
+        np.array([0, 0, 0, 1, 1]),
+        np.array([0, 0, 1, 1, 0]),
+        np.array([0.1, 0.4, 0.6, 0.9, 0.3]),
+    )
+    f1 = [2 * 2 / (2 * 2 + 1 + 1), 2 * 1 / (2 * 1 + 1 + 1)]
+    pairs = [(margin[i] > margin[j]) for i in (3, 4) for j in (0, 1, 2)]
+    assert score_split(labels, predicted, margin) == pytest.approx((3 / 5, np.mean(f1), np.mean(pairs)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_two_classes_have_an_auc(protocol: str) -> None:
+    data = csbm(nodes=200, classes=2)
+    score = linear_probe(torch.nn.functional.one_hot(data.y).float(), data, protocol, splits=1)
+    assert (score.macro_f1, score.roc_auc) == ((100.0,), (100.0,))
 
 
 def test_a_warm_started_path_is_that_of_independent_fits() -> None:
@@ -120,7 +152,7 @@ def test_bgrl_takes_the_c_of_scikit_learns_grid_search(monkeypatch: pytest.Monke
         return _fit_path(rows, labels, grid)
 
     monkeypatch.setattr("progcl.evaluation.probe._fit_path", record)
-    (accuracy,) = PROTOCOLS["bgrl"](x, y, [split])
+    accuracy = PROTOCOLS["bgrl"](x, y, [split])[0].accuracy
     rows = torch.nn.functional.normalize(x, dim=1).numpy()
     search = GridSearchCV(
         LogisticRegression(max_iter=5000, tol=1e-5), {"C": C_GRID}, cv=KFold(5, shuffle=True, random_state=0)
@@ -139,7 +171,7 @@ def test_clean_takes_the_smallest_of_the_best_c() -> None:
         scores.append((model.score(rows[30:60], y[30:60]), model.score(rows[60:], y[60:])))
     validation, test = zip(*scores, strict=True)
     assert validation.count(max(validation)) > 1
-    assert PROTOCOLS["clean"](x, y, [split]) == [test[validation.index(max(validation))]]
+    assert [each.accuracy for each in PROTOCOLS["clean"](x, y, [split])] == [test[validation.index(max(validation))]]
 
 
 def test_gca_takes_the_first_of_the_best_steps() -> None:
@@ -147,9 +179,9 @@ def test_gca_takes_the_first_of_the_best_steps() -> None:
     x, y, split = noisy_classes()
     easy = split.train[:3]
     split = Split(split.train, easy, split.test)
-    after, later = (probe_gca(x, y, [split], steps=steps)[0] for steps in (20 * FIRST_RIGHT, 400))
-    at_validation = probe_gca(x, y, [Split(split.train, easy, easy)], steps=20 * FIRST_RIGHT)[0]
+    after, later = (probe_gca(x, y, [split], steps=steps)[0].accuracy for steps in (20 * FIRST_RIGHT, 400))
+    at_validation = probe_gca(x, y, [Split(split.train, easy, easy)], steps=20 * FIRST_RIGHT)[0].accuracy
     assert at_validation == 1
     assert later == after
-    last = probe_gca(x, y, [Split(split.train, split.test, split.test)], steps=400)[0]
+    last = probe_gca(x, y, [Split(split.train, split.test, split.test)], steps=400)[0].accuracy
     assert last != after

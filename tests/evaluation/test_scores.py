@@ -21,9 +21,20 @@ def test_scores_are_read_back(tmp_path: Path) -> None:
 def test_a_table_names_its_protocol() -> None:
     text = format_table({"short": Score("clean", (90.0, 92.0)), "a longer name": Score("clean", (50.0, 50.0))})
     assert text.splitlines() == [
-        "accuracy, mean ± std of 2 splits, protocol `clean`",
+        "mean ± std of 2 splits, protocol `clean`",
+        "                 accuracy",
         "  short          91.00 ± 1.00",
         "  a longer name  50.00 ± 0.00",
+    ]
+
+
+def test_a_table_has_the_largest_class_beside_accuracy_macro_f1_and_auc() -> None:
+    score = Score("clean", (90.0, 92.0), (80.0, 82.0), (95.0, 97.0), 62.5, 1234)
+    assert format_table({"this run": score}).splitlines() == [
+        "mean ± std of 2 splits, protocol `clean`, 1,234 nodes with labels",
+        "                            accuracy      macro-F1  ROC-AUC",
+        "  this run                  91.00 ± 1.00  81.00     96.00",
+        "  always the largest class  62.50",
     ]
 
 

@@ -1,12 +1,14 @@
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.transforms import HalfHop
 
 from progcl.data.synthetic import csbm
 from progcl.graph.sparse import SparseMatrix, propagate
 from progcl.graph.views import Graph, View
-from progcl.nn.encoders import ENCODERS
+from progcl.nn.encoders import ENCODERS, GCN
 
 LOOPED = torch.tensor([[0, 1, 2, 2, 3, 3], [1, 2, 0, 1, 3, 0]])  # directed edges, a self-loop, node 4 isolated
 
@@ -96,3 +98,55 @@ def test_a_shuffled_graph_has_all_edges_and_permuted_features(name: str, feature
     weight = torch.randn(features, 3, generator=seeded(5))
     first = graph.shuffled(seeded(3)).layer_input(0, None, last=False)
     torch.testing.assert_close(first.propagate(weight), dense @ weight)
+
+
+def upsample(data: Data, edge_mask: torch.Tensor, p: float, alpha: float, seed: int) -> Data:
+    """PyG's transform of the edges that are left; it draws from the global generator."""
+    left = Data(x=data.x, edge_index=data.edge_index[:, edge_mask])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return HalfHop(alpha, p)(left)
+
+
+@pytest.mark.parametrize("features", [12, 300])  # dense and sparse
+@pytest.mark.parametrize(("p", "alpha"), [(1.0, 0.5), (0.5, 0.2), (0.0, 0.5)])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_half_hop_is_pygs_transform_without_the_slow_nodes_embeddings(
+    layers: int, p: float, alpha: float, features: int
+) -> None:
+    data = csbm(nodes=60, classes=3)
+    x, chance = (torch.rand(60, features, generator=seeded(seed)) for seed in (0, 1))
+    data.x = x * (chance < 12 / features)
+    graph, encoder = Graph(data), GCN(features, 8, layers, "elu", seeded(2))
+    view = graph.view(0.3, 0.0, seeded(3))
+    assert view.edge_mask is not None
+    slow = upsample(data, view.edge_mask, p, alpha, seed=4)
+    assert (slow.num_nodes > 60) == (p > 0)
+    h = slow.x
+    for number in range(layers):
+        layer = encoder.layers[number]
+        conv = GCNConv(layer.in_features, layer.out_features)
+        conv.lin.weight, conv.bias = layer.weight, layer.bias
+        h = torch.nn.functional.elu(conv(h, slow.edge_index))
+    out = encoder(view.half_hop(p, alpha, seeded(4)))
+    assert out.shape == (60, 8)
+    torch.testing.assert_close(out, h[~slow.slow_node_mask])
+    outer = torch.randn(60, 8, generator=seeded(5))
+    gradients = [torch.autograd.grad((each * outer).sum(), list(encoder.parameters())) for each in (out, h[:60])]
+    torch.testing.assert_close(*gradients)
+    some = torch.arange(3, 60, 4)
+    restricted = graph.restrict(some, (0, 1)).view(0.3, 0.0, seeded(3)).half_hop(p, alpha, seeded(4))
+    torch.testing.assert_close(encoder(restricted), out[some])
+
+
+def test_slow_nodes_stand_between_added_edges_and_permuted_features() -> None:
+    """A slow node is as an added node with two incoming edges, one outgoing edge and mixed features."""
+    permutation = torch.tensor([4, 2, 0, 1, 3])
+    added = torch.tensor([[0, 1], [4, 3]])
+    graph = Graph(Data(x=torch.randn(5, 6, generator=seeded(0)), edge_index=LOOPED))
+    view = View(graph, extra_edges=added, permutation=permutation).half_hop(1.0, 0.3, seeded(0))
+    x, edges = graph.data.x[permutation], torch.cat([LOOPED, added], dim=1)
+    slow = HalfHop(0.3, 1.0)(Data(x=x, edge_index=edges[:, edges[0] != edges[1]]))
+    for name in ("gcn", "sage"):
+        encoder = ENCODERS[name](6, 4, 2, "elu", seeded(1))
+        torch.testing.assert_close(encoder(view), encoder(View(Graph(slow)))[:5])

@@ -5,6 +5,7 @@ import torch
 from torch.nn.functional import normalize
 
 from progcl import fit, load_config
+from progcl.data.structure import walk_vectors
 from progcl.data.synthetic import csbm
 from progcl.graph.hop_features import stack_hops
 from progcl.graph.views import Graph, View
@@ -31,7 +32,7 @@ def test_wide_features_are_reduced_first() -> None:
 
 def test_methods_without_training_are_their_definitions() -> None:
     runs = {}
-    for name in ("raw", "propagated", "hops", "spectral", "random-init"):
+    for name in ("raw", "propagated", "hops", "spectral", "walk-vectors", "random-init"):
         overrides = {"method.name": name, "hops.dim": None, "probe.protocol": "none", "encoder.hidden": 7}
         result = fit(load_config("csbm", overrides), data=DATA)
         assert result.losses == []
@@ -40,6 +41,7 @@ def test_methods_without_training_are_their_definitions() -> None:
     torch.testing.assert_close(runs["propagated"], propagated(DATA))
     torch.testing.assert_close(runs["hops"], stack_hops(normalize(DATA.x, dim=1), DATA, [0, 1, 2, 4, 8]))
     assert runs["random-init"].shape == (60, 7)
+    torch.testing.assert_close(runs["walk-vectors"], walk_vectors(DATA.edge_index, 60, 128))
     dense = View(Graph(DATA)).symmetric.csr.to_dense().double()
     walks = sum(torch.linalg.matrix_power(dense, power) for power in range(1, 11)) / 10
     assert isinstance(walks, torch.Tensor)

@@ -123,3 +123,30 @@ def test_the_file_is_the_chart_of_the_page_with_styles_and_legend(tmp_path: Path
     assert "var(" not in text  # which many viewers of SVG do not support
     save_mixture(make_mixture(), tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "mixture.svg").read_bytes()
+
+
+@pytest.mark.parametrize(("means", "modes"), [([0.5], 1), ([0.25, 0.75], 2), ([0.02], 1), ([0.1, 0.4, 0.9], 3)])
+def test_modes_of_a_histogram_are_counted(means: list[float], modes: int) -> None:
+    rng = np.random.default_rng(0)
+    s = np.concatenate([rng.normal(mean, 0.05, 20_000) for mean in means])
+    counts = np.histogram(s, 80, (0, 1))[0].astype(float)
+    assert replace(BARE, density={"negatives": counts}).modes == modes
+
+
+def test_the_share_of_false_negatives_is_that_of_the_most_similar_ones(fitted: tuple[ProGCLWeight, Data]) -> None:
+    rng = np.random.default_rng(1)
+    s, false = rng.random(50_000), rng.random(50_000)
+    is_false = false < 0.5 * s**2
+    density = {
+        "true negatives (by label)": np.histogram(s[~is_false], 80, (0, 1))[0] / 50_000,
+        "false negatives (by label)": np.histogram(s[is_false], 80, (0, 1))[0] / 50_000,
+    }
+    plot = replace(BARE, density=density)
+    hardest = is_false[s.argsort()[::-1]]
+    for share in (0.01, 0.1, 1.0):
+        assert plot.false_share(share) == pytest.approx(hardest[: int(50_000 * share)].mean(), abs=0.02)
+    assert BARE.false_share() is None
+    miner, data = fitted
+    same = data.y[:, None] == data.y
+    expected = (same.sum().item() - 120) / (120 * 119)
+    assert MixturePlot.from_miner(miner, data).false_share() == pytest.approx(expected, abs=0.01)

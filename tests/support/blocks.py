@@ -155,7 +155,7 @@ def check_options(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Parse a command of progcl without running it; an unknown option, preset or value is an error."""
 
     def check(options: dict[str, Any]) -> None:
-        if "source" in options:
+        if "source" in options and "file" not in options:
             source = options["source"]
             assert source.endswith(".yaml") or source in {*PRESETS, *BUILTIN, *PUBLISHED}, source
             load_config("digits" if source.endswith(".yaml") else source, config_overrides(options))

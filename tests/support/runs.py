@@ -1,6 +1,5 @@
 """Small runs that many tests share, their folders, and runs that are interrupted."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 from progcl import Config, fit, load_config
+from progcl.checksums import read_json, read_json_lines
 from progcl.run import Result
 from progcl.training.trainer import Record
 
@@ -61,14 +61,14 @@ def assert_same_run(first: Path, second: Path) -> None:
 
 def read_result(folder: Path) -> dict[str, Any]:
     """result.json without measured times."""
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    result = read_json(folder / "result.json")
     assert set(result.pop("seconds")) == {"train", "probe"}
     return result
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """The epochs in log.jsonl."""
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return read_json_lines(folder / "log.jsonl")
 
 
 def read_embeddings(folder: Path) -> Any:

@@ -14,32 +14,46 @@ from progcl.embed import choose_settings
 from progcl.graph.hop_features import HopFeatures, project, stack_hops
 from progcl.run import Result
 from progcl.training import choice as choice_module
-from progcl.training.choice import Choice, describe_choice, link_auc, remove_edges
+from progcl.training.choice import Choice, describe_choice, link_auc, nearest_hits, remove_edges
 from progcl.training.output import describe_facts
 
 
 @pytest.mark.parametrize(
-    ("learned", "features", "own", "blocks"),
+    ("learned", "features", "own", "nearest", "blocks", "weight"),
     [
-        (0.93, 0.95, 0.80, "learned"),  # Cora
-        (0.914, 0.95, 0.80, "learned"),
-        (0.912, 0.95, 0.80, "untrained"),  # less than 0.8 of the log-odds
-        (0.61, 0.80, 0.58, "untrained"),  # weak features
-        (0.56, 0.66, 0.53, "untrained"),
-        (0.67, 0.66, 0.53, "learned"),
-        (0.67, 0.66, 0.665, "untrained"),  # hardly better than the features it read
-        (0.99, 0.99, 0.993, "untrained"),  # nearest neighbors: the features say it all
-        (0.978, 0.985, 0.981, "untrained"),
-        (0.60, 0.51, 0.50, "own"),  # heterophilous
-        (0.49, 0.40, 0.50, "untrained"),  # so much so that hops tell the classes
+        (0.95, 0.95, 0.80, 0.2, "learned", 1.0),
+        (0.97, 0.95, 0.80, 0.2, "learned", 1.0),
+        (0.9, 0.9878, 0.97, 0.4, "learned", 0.25),  # log-odds log 9 and log 81
+        (0.67, 0.66, 0.665, 0.1, "learned", 1.0),
+        (0.6, 0.9, 0.58, 0.1, "untrained", 0.0),  # weight 0.03: weak features
+        (0.45, 0.9, 0.58, 0.1, "untrained", 0.0),
+        (0.99, 0.99, 0.993, 0.5, "untrained", 0.0),  # nearest neighbors: the features say it all
+        (0.60, 0.51, 0.50, 0.0, "own", 0.0),  # heterophilous
+        (0.49, 0.40, 0.50, 0.0, "untrained", 0.0),  # so much so that hops tell the classes
     ],
 )
-def test_the_rule(learned: float, features: float, own: float, blocks: str) -> None:
-    choice = Choice(learned, features, own)
+def test_the_rule(learned: float, features: float, own: float, nearest: float, blocks: str, weight: float) -> None:
+    choice = Choice(learned, features, own, nearest)
     assert choice.blocks == blocks
+    assert choice.facts()["weight"] == pytest.approx(weight, abs=1e-3)
     sentence = describe_choice(choice.facts())
     assert ("did not earn" in sentence) == (blocks == "untrained")
+    assert ("links follow from the features, 50%" in sentence) == (nearest >= 0.5)
     assert f"learned {learned:.3f}" in sentence
+
+
+def test_hits_are_those_of_a_loop() -> None:
+    data = csbm(nodes=120, classes=3, features=6)
+    heldout = data.edge_index[:, data.edge_index[0] < data.edge_index[1]][:, ::5]
+    seen = remove_edges(data.edge_index, heldout, 120)
+    unit, hits = normalize(data.x.double(), dim=1), 0
+    for source, target in heldout.T.tolist():
+        left_out = {source, *seen[1][seen[0] == source].tolist()}
+        ranking = (unit @ unit[source]).argsort(descending=True).tolist()
+        hits += target in [node for node in ranking if node not in left_out][:10]
+    assert 0 < hits < heldout.size(1) <= choice_module.MAX_RANKED
+    assert nearest_hits(data.x.double(), heldout, seen) == hits / heldout.size(1)
+    assert nearest_hits(torch.ones(120, 2), heldout, seen) == 0  # all are equally near
 
 
 def test_features_that_are_all_the_same_are_never_all_there_is() -> None:
@@ -91,19 +105,25 @@ def run(homophily: float, signal: float, **changes: float) -> Result:
 def test_strong_features_are_learned_from_and_links_between_unlike_nodes_are_not_used() -> None:
     learned, own = run(homophily=0.8, signal=3, train__lr=3e-3), run(homophily=0.05, signal=2)
     assert learned.facts["choice"]["blocks"] == "learned"
-    assert learned.facts["blocks"] == ["learned", "smoothed once", "features of several hops", "spectral vectors"]
+    assert learned.facts["blocks"] == ["learned", "smoothed once", "features of several hops", "walk vectors"]
+    weight = learned.facts["choice"]["weight"]
+    assert 0.5 < weight <= 1
     assert learned.embeddings.shape == (900, 2 * 64 + 3 * 32 + 128)
+    blocks = learned.embeddings.split([64, 64, 96, 128], dim=1)
+    for block, length in zip(blocks, (weight, weight, 1, 1 - weight / 2), strict=True):
+        torch.testing.assert_close(block.norm(dim=1), torch.full((900,), float(length)), atol=1e-3, rtol=0)
     assert own.facts["choice"]["blocks"] == "own"
     assert own.facts["blocks"] == ["own features"]
     assert own.embeddings.shape == (900, 32)
 
 
-def test_features_made_of_the_edges_are_not_judged_by_edges() -> None:
+def test_without_features_nothing_is_trained() -> None:
     data = csbm(nodes=400)
     bare = prepare(data.__class__(edge_index=data.edge_index, num_nodes=400))
     overrides = {"encoder.hidden": 8, "probe.protocol": "none", "train.epochs": 2}
     result = fit(load_config("embed", choose_settings(bare, overrides)), data=bare)
     assert "choice" not in result.facts
     (sentence,) = describe_facts(result.facts)
-    assert sentence == "all blocks are kept: features computed from the edges cannot be judged by edges"
-    assert result.facts["blocks"] == ["learned", "smoothed once", "features of several hops"]
+    assert sentence.startswith("nothing is trained: there are no features to learn from")
+    assert result.losses == []
+    assert result.facts["blocks"] == ["features of several hops"]

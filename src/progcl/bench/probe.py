@@ -40,7 +40,7 @@ class ProbeBench:
         accuracies: dict[str, list[float]] = {}
 
         def ours() -> None:
-            accuracies["progcl"] = probe_clean(data.x, labels, splits)
+            accuracies["progcl"] = [each.accuracy for each in probe_clean(data.x, labels, splits)]
 
         def plain() -> None:
             x, accuracies["scikit-learn"] = normalize(data.x.double().numpy()), []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import Command, add_data_root
+from progcl.checksums import read_json
+from progcl.cli.options import Command, add_allow_code, add_data_root
 from progcl.config.load import PRESETS, TABLES, load_config, options_type, to_yaml
 from progcl.errors import InputError
 from progcl.registry import pick
@@ -22,15 +24,19 @@ def _add_eval_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="seed of the splits; the run's own if not given")
     parser.add_argument("--nodes", type=str, help="all, tuning or rest; the run's own if not given")
     add_data_root(parser)
+    add_allow_code(parser)
 
 
 def _eval(options: dict[str, Any]) -> None:
     from progcl.export import load_run_embeddings
 
     run = Path(options["run"])
-    vectors = load_run_embeddings(run).vectors
+    load_run_embeddings(run)  # raises if there is no finished run
     overrides = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
-    config = load_config(str(run / "config.yaml"), overrides)
+    config = load_config(run / "config.yaml", overrides, allow_code=options.get("allow_code", False))
+    if config.method.needs_labels:
+        hint = "its score is that of its own predictions: see result.json"
+        raise InputError(f"`{config.method.name}` was trained with labels, which a probe of its embedding leaks", hint)
     if config.probe.protocol == "none":
         raise InputError("the run has no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
     import torch
@@ -39,8 +45,9 @@ def _eval(options: dict[str, Any]) -> None:
     from progcl.evaluation.probe import linear_probe
     from progcl.evaluation.scores import describe_run, format_table
 
-    data = load_data(config.data, options.get("data_root"))
-    facts = json.loads((run / "result.json").read_text())["facts"]
+    data = load_data(config.data, options.get("data_root"), run)
+    vectors = load_run_embeddings(run, nodes=int(data.num_nodes)).vectors
+    facts = read_json(run / "result.json")["facts"]
     score = linear_probe(torch.from_numpy(vectors), data, **config.probe.options(), progress=True)
     print(format_table({describe_run(config, facts): score}))
 
@@ -77,6 +84,7 @@ def _add_report_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=str, help="folder of a finished run")
     parser.add_argument("--out", type=str, help="file to write; report.html in the run folder if not given")
     add_data_root(parser)
+    add_allow_code(parser)
 
 
 def _report(options: dict[str, Any]) -> None:
@@ -86,9 +94,10 @@ def _report(options: dict[str, Any]) -> None:
 
     run = Path(options["run"])
     load_run_embeddings(run)  # raises if there is no finished run
-    data = load_data(load_config(str(run / "config.yaml")).data, options.get("data_root"))
+    config = load_config(run / "config.yaml", allow_code=options.get("allow_code", False))
+    data = load_data(config.data, options.get("data_root"), run)
     out = Path(options["out"]) if options.get("out") else run / "report.html"
-    write_report(load_story(run, data), out)
+    write_report(load_story(run, data, config), out)
     print(out)
 
 
@@ -101,12 +110,11 @@ def _ls(options: dict[str, Any]) -> None:
 
 
 def _list_data() -> list[tuple[str, ...]]:
-    from progcl.data.datasets import BUILTIN, PUBLISHED, roots
+    from progcl.data.datasets import BUILTIN, PUBLISHED, is_here
 
     rows: list[tuple[str, ...]] = [(name, _summary(make)) for name, make in BUILTIN.items()]
     for name, entry in PUBLISHED.items():
-        here = any(entry.present(root) for root in roots())
-        rows.append((name, f"{entry.counts}; {'here' if here else 'not here, downloaded when used'}"))
+        rows.append((name, f"{entry.counts}; {'here' if is_here(name) else 'not here, downloaded when used'}"))
     return rows
 
 
@@ -114,10 +122,12 @@ def _list_methods() -> list[tuple[str, ...]]:
     from progcl.config.methods import METHODS
     from progcl.methods import method_type
 
-    rows: list[tuple[str, ...]] = [("name", "batches", "miner", "what it does")]
+    rows: list[tuple[str, ...]] = [("name", "labels", "batches", "miner", "paper")]
     for name, entry in METHODS.items():
-        abilities = ("yes" if each in entry.options.supports else "no" for each in ("batches", "miner"))
-        rows.append((name, *abilities, _summary(method_type(name))))
+        options, kind = entry.options, method_type(name)
+        answers = (options.needs_labels, *(each in options.supports for each in ("batches", "miner")))
+        paper = _paper(kind) or f"none: {_summary(kind)}"
+        rows.append((name, *("yes" if answer else "no" for answer in answers), paper))
     return rows
 
 
@@ -141,6 +151,7 @@ def _add_show_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("preset", type=str, nargs="?", help="a preset or a YAML file")
     parser.add_argument("--method", type=str, help="a method: print its options, their meaning and default")
     parser.add_argument("--miner", type=str, help="the same for a miner")
+    add_allow_code(parser)
 
 
 def _show(options: dict[str, Any]) -> None:
@@ -151,7 +162,7 @@ def _show(options: dict[str, Any]) -> None:
     if preset:
         if not preset.endswith((".yaml", ".yml")):
             pick(PRESETS, preset, "preset")
-        print(to_yaml(load_config(preset)), end="")
+        print(to_yaml(load_config(preset, allow_code=options.get("allow_code", False))), end="")
     for section, name in named.items():
         kind = options_type(section, name)
         defaults: Any = kind(name=name)
@@ -167,6 +178,17 @@ def _print_columns(rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for *cells, last in rows:
         print("  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), last]))
+
+
+def _paper(documented: object) -> str:
+    """The paper that a docstring names as `First, Second: Title (year)`; empty if it names none."""
+    text = " ".join((documented.__doc__ or "").split())
+    found = re.search(r"([A-Z][\w-]+)((?:, [A-Z][\w -]+)*): (\S.*?) \((\d{4})\)", text)
+    if not found:
+        return ""
+    first, others, title, year = found.groups()
+    authors = first + (" et al." if others.count(",") > 1 else others.replace(",", " and"))
+    return f"{authors}, {title} ({year})"
 
 
 def _summary(documented: object) -> str:

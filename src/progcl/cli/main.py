@@ -16,6 +16,7 @@ from progcl.cli.bench import BENCH
 from progcl.cli.embed import EMBED
 from progcl.cli.inspect import EVAL, EXPORT, LS, NEIGHBORS, REPORT, SHOW
 from progcl.cli.options import Command
+from progcl.cli.reproduce import REPRODUCE
 from progcl.cli.train import TRAIN
 from progcl.config.load import explain
 from progcl.errors import InputError
@@ -30,6 +31,7 @@ EPILOG = """examples:
   progcl export runs/a --format word2vec          embeddings for another tool
   torchrun --nproc-per-node 2 -m progcl train physics --out runs/p     in two processes, or on many machines
   progcl report runs/a                            the run on one page, with a map of the nodes
+  progcl reproduce table2 --data photo --dry-run  a table of the paper: what is there, what is missing
   progcl bench loss                               time and memory against dense autograd
   progcl ls presets"""
 
@@ -52,9 +54,9 @@ def main(argv: list[str] | None = None) -> None:
         except OSError as error:
             print(f"error: {error}\n\nhint: check the path, its permissions, and the room on the disk", file=sys.stderr)
             sys.exit(2)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             print("\nstopped", file=sys.stderr)
-            sys.exit(130)
+            sys.exit(getattr(error, "exit_code", 130))  # 143 after SIGTERM
 
 
 def _run(argv: list[str]) -> None:
@@ -106,6 +108,7 @@ COMMANDS: dict[str, Command] = {
     "neighbors": NEIGHBORS,
     "export": EXPORT,
     "report": REPORT,
+    "reproduce": REPRODUCE,
     "bench": BENCH,
     "ls": LS,
     "show": SHOW,

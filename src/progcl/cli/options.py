@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
@@ -43,13 +44,24 @@ def add_data_root(parser: ArgumentParser) -> None:
     parser.add_argument("--data-root", type=str, help="where published data is; else PROGCL_DATA, else the user cache")
 
 
+def add_allow_code(parser: ArgumentParser) -> None:
+    """Add --allow-code."""
+    meaning = "let a configuration file name classes from outside of progcl (package.module:Class), which are then run"
+    parser.add_argument("--allow-code", action="store_true", help=meaning)
+
+
+def resume_command(*words: str, allow_code: bool) -> str:
+    """What to type to continue a run."""
+    return shlex.join(["progcl", *words, "--resume", *(["--allow-code"] if allow_code else [])])
+
+
 def choose_run_folder(options: dict[str, Any], source: str) -> Path:
     """--out, else runs/NAME, or runs/NAME-2, ... if that exists: nothing is overwritten without --force."""
     if options.get("out"):
         return Path(options["out"])
     if options.get("resume"):
         raise InputError("--resume needs --out, the folder of the run to continue")
-    name = Path(source).stem
+    name = Path(source).name.removesuffix(".gz").rsplit(".", 1)[0] or "graph"
     numbered = (Path("runs", name if index == 1 else f"{name}-{index}") for index in count(1))
     return next(folder for folder in numbered if not folder.exists())
 

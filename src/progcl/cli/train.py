@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import Command, add_config_flags, add_data_root, choose_run_folder, config_overrides
+from progcl.cli.options import (
+    Command,
+    add_allow_code,
+    add_config_flags,
+    add_data_root,
+    choose_run_folder,
+    config_overrides,
+    resume_command,
+)
 from progcl.config import Config, load_config
+from progcl.config.load import code_names
 from progcl.errors import InputError
+
+if TYPE_CHECKING:
+    from progcl.training.signals import StopRequest
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -20,21 +33,36 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the run in --out")
     parser.add_argument("--tensorboard", action="store_true", help="also log the run's curves for TensorBoard in --out")
+    add_allow_code(parser)
     add_data_root(parser)
     add_config_flags(parser)
 
 
 def _run(options: dict[str, Any]) -> None:
-    config = load_config(options["source"], config_overrides(options))
+    config = load_config(options["source"], config_overrides(options), allow_code=options.get("allow_code", False))
     out = choose_run_folder(options, options["source"])
     _validate(config, options)
     if options.get("resume") and not out.exists():
         print(f"there is no run in {out} yet: starting one", file=sys.stderr)
-    try:
-        print(_train(config, out, options), end="")
-    except KeyboardInterrupt:
-        print(f"\nto continue from the last checkpoint, add `--out {out} --resume` to the command", file=sys.stderr)
-        raise
+    from progcl.training.signals import StopRequest
+
+    with StopRequest() as stop:
+        try:
+            print(_train(config, out, options, stop), end="")
+        except KeyboardInterrupt:
+            _explain_stop(config, out, options)
+            raise
+
+
+def _explain_stop(config: Config, out: Path, options: dict[str, Any]) -> None:
+    """Say how to continue, in the first process, if there is something to continue."""
+    stored = out / "config.yaml"
+    if not stored.exists() or os.environ.get("RANK", "0") != "0":
+        return
+    root = ["--data-root", options["data_root"]] if options.get("data_root") else []
+    extra = [*root, *(["--tensorboard"] if options.get("tensorboard") else [])]
+    again = resume_command("train", str(stored), "--out", str(out), *extra, allow_code=bool(code_names(config)))
+    print(f"\nto continue: {again}", file=sys.stderr)
 
 
 def _validate(config: Config, options: dict[str, Any]) -> None:
@@ -48,7 +76,7 @@ def _validate(config: Config, options: dict[str, Any]) -> None:
         raise InputError("a comparison is several runs", "log one: add --probe.compare false")
 
 
-def _train(config: Config, out: Path, options: dict[str, Any]) -> str:
+def _train(config: Config, out: Path, options: dict[str, Any], stop: StopRequest) -> str:
     """Train, and return the table of scores, if there are any."""
     from progcl.evaluation.scores import describe_run, format_table
     from progcl.experiments.compare import compare
@@ -56,7 +84,7 @@ def _train(config: Config, out: Path, options: dict[str, Any]) -> str:
     from progcl.training.tensorboard import TensorBoard
 
     shared: dict[str, Any] = {key: options.get(key, False) for key in ("resume", "force")}
-    shared["data_root"] = options.get("data_root")
+    shared |= {"data_root": options.get("data_root"), "stop": stop}
     if config.probe.compare:
         return format_table(compare(config, out, **shared)) + "\n"
     with TensorBoard(out / "tensorboard") if options.get("tensorboard") else nullcontext() as log:

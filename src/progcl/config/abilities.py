@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from progcl.config.options import Options
-from progcl.errors import InputError
+from progcl.errors import InputError, in_range
 
 
 class Ability(NamedTuple):
@@ -23,6 +23,7 @@ ABILITIES = {
     "miner": Ability("has no negatives for a miner", "--miner.name none"),
     "anchors": Ability("cannot contrast a part of the nodes", "--train.anchors null"),
     "hop-table": Ability("passes messages in every step", "--encoder.name gcn"),
+    "images": Ability("reads graphs, not images", "--data.name photo"),
 }
 
 
@@ -35,6 +36,7 @@ class MethodOptions(Options):
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()  # of ABILITIES
+    needs_labels: ClassVar[bool] = False  # trained with labels, once for each split of section `probe`
 
     def require(self, ability: str) -> None:
         """Raise `InputError` if the method does not support what a run asks for."""
@@ -45,3 +47,21 @@ class MethodOptions(Options):
         able = [name for name, entry in METHODS.items() if ability in entry.options.supports]
         lack, remedy = ABILITIES[ability]
         raise InputError(f"method `{self.name}` {lack}", f"{remedy}, or a method that can: {', '.join(able)}")
+
+
+@dataclass(frozen=True)
+class HalfHopOptions(MethodOptions):
+    """Methods whose encoder may pass messages in training.
+
+    Args:
+        half_hop: probability of a node that its incoming edges have a slow node in a step of training, which delays
+            messages by a layer (HalfHop, for encoders gcn and sage)
+        half_hop_alpha: share of the source in a slow node's features; the rest is the target's
+    """
+
+    half_hop: float = 0.0
+    half_hop_alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        in_range("half_hop", self.half_hop, 0, 1, "a probability: 0 adds no slow nodes")
+        in_range("half_hop_alpha", self.half_hop_alpha, 0, 1, "HalfHop uses 0.5")

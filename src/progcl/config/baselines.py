@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from progcl.config.abilities import MethodOptions
+from progcl.config.abilities import HalfHopOptions, MethodOptions
 from progcl.errors import in_range
 
 
 @dataclass(frozen=True)
-class GaeOptions(MethodOptions):
+class GaeOptions(HalfHopOptions):
     """Graph auto-encoder.
 
     Args:
@@ -21,6 +21,7 @@ class GaeOptions(MethodOptions):
     supports = frozenset({"inductive"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.latent is not None:
             in_range("latent", self.latent, 1, hint="GAE uses 16")
 
@@ -55,7 +56,7 @@ class ColesOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
-class GmiOptions(MethodOptions):
+class GmiOptions(HalfHopOptions):
     """GMI.
 
     Args:
@@ -75,6 +76,7 @@ class GmiOptions(MethodOptions):
     supports = frozenset({"inductive"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("features", "neighbors", "edges"):
             in_range(name, getattr(self, name), 0, 10, "GMI uses 0.8 for features, and 1")
         in_range("negatives", self.negatives, 1, hint="GMI uses 5")

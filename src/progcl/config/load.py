@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentParser
 
+from progcl.checksums import KEY, DamagedFile, seal, unseal
 from progcl.config.methods import METHODS, MethodOptions
 from progcl.config.miners import MINER_ENTRIES, OwnMinerOptions
 from progcl.config.options import Entry, Options, refuse_foreign_keys
@@ -25,23 +26,37 @@ SECTIONS = tuple(field.name for field in fields(Config))
 DEFAULTS = Config()
 # Sections whose keys depend on `name`
 TABLES: dict[str, Mapping[str, Entry[Any]]] = {"method": METHODS, "miner": MINER_ENTRIES}
+YAML_HINT = "a section is written `train: {epochs: 100}`; `progcl show digits` prints a whole file"
 OWN_MINER = {"package.module:Class": Entry(OwnMinerOptions, "")}
 
 
 def load_config(
-    source: str | Path = "digits", overrides: Mapping[str, Any] | None = None, strict: bool = True
+    source: str | Path = "digits",
+    overrides: Mapping[str, Any] | None = None,
+    strict: bool = True,
+    allow_code: bool | Collection[str] = False,
 ) -> Config:
     """Load a preset, a data set's defaults or a YAML file, with overrides by dotted key.
 
     Where an override names another method or miner, options that it shares with the one before stay. An option that
     the method or miner does not have is an error; for sweeps over several, `strict=False` ignores it.
 
+    Args:
+        source: name or file
+        overrides: they may name classes of your own, as package.module:Class
+        strict: refuse options that do not belong to the method or miner
+        allow_code: whether the file may name such classes, too, which are imported and run; or which of them
+
     >>> load_config("digits", {"train.epochs": 5, "miner.name": "none"}).train.epochs
     5
     """
     merged: dict[str, dict[str, Any]] = {}
-    for layer in (_read(str(source)), _nest(overrides or {})):
+    layers = [_read(str(source)), _nest(overrides or {})]
+    for layer in layers:
         _validate_sections(layer)
+    if allow_code is not True:
+        _refuse_code(str(source), layers[0], {*(allow_code or ()), *code_names(layers[1])})
+    for layer in layers:
         _merge(merged, layer)
     if not strict:
         for section in merged.keys() & TABLES.keys():
@@ -85,9 +100,18 @@ def to_dict(config: Config) -> dict[str, Any]:
     return plain
 
 
-def to_yaml(config: Config) -> str:
-    """The resolved configuration, one section a block."""
-    return yaml.safe_dump(to_dict(config), sort_keys=False, default_flow_style=None, width=110)
+def to_yaml(config: Config, checksum: bool = False) -> str:
+    """The resolved configuration, one section a block; with a checksum, by which `load_config` recognizes damage."""
+    content = seal(to_dict(config)) if checksum else to_dict(config)
+    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=110)
+
+
+def code_names(config: Config | Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Classes outside of this package that a configuration names, as package.module:Class."""
+    sections = to_dict(config) if isinstance(config, Config) else config
+    named = {key: dict(sections[key]) for key in TABLES if isinstance(sections.get(key), Mapping)}
+    own = {text for text in _strings({key: {**each, "options": None} for key, each in named.items()}) if ":" in text}
+    return {name for name in own if not name.startswith(("progcl.", "progcl:"))}
 
 
 def options_type(section: str, name: str) -> type[Options]:
@@ -115,10 +139,33 @@ def _read(source: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"there is no file `{source}`") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"`{source}` is not YAML: {' '.join(str(error).split())}") from None
+        raise InputError(f"`{source}` is not YAML: {' '.join(str(error).split())}", YAML_HINT) from None
     if not isinstance(content, dict):
         raise InputError(f"`{source}` holds no sections", f"sections: {', '.join(SECTIONS)}")
-    return content
+    try:
+        return unseal(content) if KEY in content else content
+    except ValueError:
+        hint = f"if you have edited it, remove its line `{KEY}`; else copy it again"
+        raise DamagedFile(f"`{source}` is not as it was written: its checksum does not match", hint) from None
+
+
+def _refuse_code(source: str, layer: Mapping[str, Mapping[str, Any]], trusted: Collection[str]) -> None:
+    """A file may come from a stranger: only names that the user gave are imported."""
+    for name in sorted(code_names(layer) - set(trusted)):
+        hint = f"only if you trust it: add --allow-code, in Python allow_code=True, or name `{name}` yourself"
+        raise InputError(f"`{source}` names `{name}`, code from outside of progcl that would be run", hint)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All keys and values that are strings, at any depth."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from (*_strings(key), *_strings(each))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _strings(each)
+    elif isinstance(value, str):
+        yield value
 
 
 def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:

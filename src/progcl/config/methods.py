@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from progcl.config.abilities import ABILITIES as ABILITIES
+from progcl.config.abilities import HalfHopOptions
 from progcl.config.abilities import MethodOptions as MethodOptions
 from progcl.config.baselines import ColesOptions, GaeOptions, GmiOptions, VgaeOptions
+from progcl.config.images import SimclrOptions
 from progcl.config.options import Entry
+from progcl.config.supervised import FastGcnOptions, GatOptions, GcnOptions, MlpOptions, SageSupervisedOptions
+from progcl.config.walks import DeepWalkFeaturesOptions, DeepWalkOptions, Node2VecOptions
 from progcl.errors import in_range
 
 
 @dataclass(frozen=True)
-class ViewOptions(MethodOptions):
+class ViewOptions(HalfHopOptions):
     """Methods that contrast two augmented views of the graph.
 
     Args:
@@ -25,6 +29,7 @@ class ViewOptions(MethodOptions):
     drop_features: tuple[float, float] = (0.1, 0.2)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("drop_edges", "drop_features"):
             for rate in getattr(self, name):
                 in_range(name, rate, 0, 1, "a share: 0 keeps everything, 1 drops everything")
@@ -50,7 +55,7 @@ class GraceOptions(HopViewOptions):
     """GRACE, which has no options beside its views."""
 
     name: str = "grace"
-    supports = frozenset(ABILITIES)
+    supports = frozenset(ABILITIES) - {"images"}
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class BgrlOptions(HopViewOptions):
 
 
 @dataclass(frozen=True)
-class NeighborsOptions(MethodOptions):
+class NeighborsOptions(HalfHopOptions):
     """Neighbors as positives.
 
     Args:
@@ -141,16 +146,17 @@ class NeighborsOptions(MethodOptions):
     steps: int = 1
     drop_positives: float = 0.4
     holdout: float = 0.0
-    supports = frozenset(ABILITIES)
+    supports = frozenset(ABILITIES) - {"images"}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         in_range("steps", self.steps, 1, hint="1 takes neighbors")
         in_range("drop_positives", self.drop_positives, 0, 0.99, "a share, such as 0.4")
         in_range("holdout", self.holdout, 0, 0.5, "a share, such as 0.1")
 
 
 @dataclass(frozen=True)
-class SignaOptions(MethodOptions):
+class SignaOptions(HalfHopOptions):
     """SIGNA.
 
     Args:
@@ -162,11 +168,12 @@ class SignaOptions(MethodOptions):
     supports = frozenset({"inductive"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         in_range("drop_positives", self.drop_positives, 0, 1, "SIGNA uses 0.3 to 0.95")
 
 
 @dataclass(frozen=True)
-class DgiOptions(MethodOptions):
+class DgiOptions(HalfHopOptions):
     """Deep Graph Infomax, which has no options of its own."""
 
     name: str = "dgi"
@@ -174,7 +181,7 @@ class DgiOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
-class MvgrlOptions(MethodOptions):
+class MvgrlOptions(HalfHopOptions):
     """MVGRL.
 
     Args:
@@ -190,13 +197,14 @@ class MvgrlOptions(MethodOptions):
     supports = frozenset({"inductive"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         in_range("teleport", self.teleport, 0.001, 1, "MVGRL uses 0.2")
         in_range("strongest", self.strongest, 1)
         in_range("sample", self.sample, 2, hint="MVGRL uses 4 blocks of 2000")
 
 
 @dataclass(frozen=True)
-class SageOptions(MethodOptions):
+class SageOptions(HalfHopOptions):
     """Unsupervised GraphSAGE.
 
     Args:
@@ -210,6 +218,7 @@ class SageOptions(MethodOptions):
     supports = frozenset({"batches", "inductive", "hop-table"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         in_range("steps", self.steps, 1, hint="GraphSAGE uses 5")
         in_range("negatives", self.negatives, 1, hint="GraphSAGE uses 20")
 
@@ -219,7 +228,7 @@ class RawOptions(MethodOptions):
     """The features as they are, which have no options."""
 
     name: str = "raw"
-    supports = frozenset({"inductive"})
+    supports = frozenset({"inductive", "images"})
 
 
 @dataclass(frozen=True)
@@ -254,7 +263,7 @@ class SpectralOptions(MethodOptions):
     """Spectral vectors.
 
     Args:
-        dim: number of eigenvectors
+        dim: number of vectors
     """
 
     name: str = "spectral"
@@ -265,60 +274,18 @@ class SpectralOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
+class WalkVectorsOptions(SpectralOptions):
+    """Walk vectors, as many as `dim` says."""
+
+    name: str = "walk-vectors"
+
+
+@dataclass(frozen=True)
 class RandomInitOptions(MethodOptions):
     """The untrained encoder, which has no options of its own."""
 
     name: str = "random-init"
     supports = frozenset({"inductive", "hop-table"})
-
-
-@dataclass(frozen=True)
-class DeepWalkOptions(MethodOptions):
-    """DeepWalk; an epoch is one walk from every node.
-
-    Args:
-        walk_length: nodes of a walk
-        window: largest distance along a walk between a node and one that it predicts
-        negatives: weight of the noise, as a number of drawn nodes for each predicted one
-    """
-
-    name: str = "deepwalk"
-    walk_length: int = 40
-    window: int = 10
-    negatives: int = 5
-    supports = frozenset({"batches"})
-
-    def __post_init__(self) -> None:
-        in_range("walk_length", self.walk_length, 2, hint="DeepWalk uses 40, node2vec 80")
-        in_range("window", self.window, 1, hint="DeepWalk and node2vec use 10")
-        in_range("negatives", self.negatives, 1, hint="word2vec uses 5 to 20")
-
-
-@dataclass(frozen=True)
-class DeepWalkFeaturesOptions(DeepWalkOptions):
-    """DeepWalk beside the features, with DeepWalk's options."""
-
-    name: str = "deepwalk-features"
-
-
-@dataclass(frozen=True)
-class Node2VecOptions(DeepWalkOptions):
-    """node2vec.
-
-    Args:
-        p: return parameter: above 1, walks seldom step back to the node before
-        q: in-out parameter: above 1, walks keep to the neighbors of the node before; below 1, they go further
-    """
-
-    name: str = "node2vec"
-    walk_length: int = 80
-    p: float = 1.0
-    q: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("p", "q"):
-            in_range(name, getattr(self, name), 0.01, 100, "node2vec tries 0.25 to 4")
 
 
 METHODS: dict[str, Entry[MethodOptions]] = {
@@ -335,12 +302,19 @@ METHODS: dict[str, Entry[MethodOptions]] = {
     "vgae": Entry(VgaeOptions, "progcl.methods.autoencoder:Vgae"),
     "coles": Entry(ColesOptions, "progcl.methods.coles:Coles"),
     "gmi": Entry(GmiOptions, "progcl.methods.gmi:Gmi"),
+    "simclr": Entry(SimclrOptions, "progcl.methods.simclr:Simclr"),
     "raw": Entry(RawOptions, "progcl.methods.features:Raw"),
     "propagated": Entry(PropagatedOptions, "progcl.methods.features:Propagated"),
     "hops": Entry(HopsOptions, "progcl.methods.features:Hops"),
     "spectral": Entry(SpectralOptions, "progcl.methods.features:Spectral"),
+    "walk-vectors": Entry(WalkVectorsOptions, "progcl.methods.features:WalkVectors"),
     "random-init": Entry(RandomInitOptions, "progcl.methods.features:RandomInit"),
     "deepwalk": Entry(DeepWalkOptions, "progcl.methods.walks:DeepWalk"),
     "deepwalk-features": Entry(DeepWalkFeaturesOptions, "progcl.methods.walks:DeepWalkFeatures"),
     "node2vec": Entry(Node2VecOptions, "progcl.methods.walks:Node2Vec"),
+    "mlp": Entry(MlpOptions, "progcl.methods.supervised:Mlp"),
+    "gcn": Entry(GcnOptions, "progcl.methods.supervised:Gcn"),
+    "gat": Entry(GatOptions, "progcl.methods.supervised:Gat"),
+    "sage-supervised": Entry(SageSupervisedOptions, "progcl.methods.supervised:SageSupervised"),
+    "fastgcn": Entry(FastGcnOptions, "progcl.methods.supervised:FastGcn"),
 }

@@ -14,7 +14,7 @@ class HopsConfig:
 
     Args:
         powers: of the normalized adjacency, 0 for a node's own features
-        beside: powers beside learned vectors, which stand for a node's own features
+        beside: powers beside learned vectors that stand for a node's own features
         rank: singular vectors of the given features to keep; null chooses up to 512 by the number of nodes
         dim: principal components of all hops to keep; null keeps all
     """
@@ -40,9 +40,10 @@ class OutputConfig:
         smooth: powers of the normalized adjacency that the centered vectors are multiplied by, a block each; 0 is
             without smoothing, and an empty list takes the vectors as they are learned
         features: append the features of several hops, which need no training
-        structure: append so many spectral vectors of the graph, where nodes have features; 0 for none
+        structure: append so many walk vectors of the graph, where nodes have features; 0 for none
         blocks: learned takes all of them; untrained leaves the learned vectors out; own is a node's own features
-            alone; auto chooses by how well links that `method.holdout` keeps from training are predicted
+            alone; auto chooses, and weighs the learned vectors, by how well links that `method.holdout` keeps from
+            training are predicted
         dim: reduce all blocks to so many principal components; null does not
     """
 

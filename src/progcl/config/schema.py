@@ -20,8 +20,14 @@ class DataConfig:
         normalize: scale each row of the features to absolute sum 1
         inductive: train on the training nodes alone; all nodes are embedded
         graph: file: your own graph, in any format of `progcl embed`
-        features_from: file: .npy or table with the features, if the graph's file has none
-        labels_from: file: .npy or table with the labels
+        features_from: file: array or table with the features, if the graph's file has none
+        labels_from: file: array or table with the labels
+        ids_from: file: names of the nodes for arrays that have none, one a line
+        source: file: column of an edge list with one end of an edge; by its name, or the first
+        target: file: column with the other end
+        id_column: file: column of a table that names the node
+        label_column: file: column of a table that holds the class
+        scale: file: scale numeric columns by median and quartiles where their scales differ; null is true
         mapped: csbm: .npy file to map the features from instead of holding them in memory; written if it is not there
         neighbors: digits: nearest neighbors per image
         nodes: csbm: number of nodes
@@ -39,6 +45,12 @@ class DataConfig:
     graph: str | None = None
     features_from: str | None = None
     labels_from: str | None = None
+    ids_from: str | None = None
+    source: str | None = None
+    target: str | None = None
+    id_column: str | None = None
+    label_column: str | None = None
+    scale: bool | None = None
     mapped: str | None = None
     neighbors: int | None = None
     nodes: int | None = None
@@ -263,13 +275,25 @@ class Config:
             hint = "set --batch.variant snapshot"
             raise InputError("batches of `neighbors` are never the same: visited nodes are drawn anew", hint)
         if self.data.inductive and self.output.structure:
-            raise InputError("spectral vectors of unseen nodes are not known", "set --output.structure 0")
+            raise InputError("walk vectors of unseen nodes are not known", "set --output.structure 0")
+        self._check_half_hop()
         self._check_holdout()
         if self.batch.size is not None and self.train.anchors is not None:
             raise InputError("a batch is contrasted as a whole", "set --train.anchors null, or --batch.size null")
         if self.samples_neighbors and len(self.fanouts) != self.encoder.layers:
             numbers = f"{len(self.fanouts)} `batch.fanouts` for {self.encoder.layers} `encoder.layers`"
             raise InputError(f"{numbers}: every layer needs one", 'for example --batch.fanouts "[10, 10, 25]"')
+
+    def _check_half_hop(self) -> None:
+        """Raise `InputError` where no messages are passed over slow nodes."""
+        if not getattr(self.method, "half_hop", 0):
+            return
+        if self.encoder.name not in ("gcn", "sage"):
+            hint = "set --method.half_hop 0, or --encoder.name gcn"
+            raise InputError(f"encoder `{self.encoder.name}` passes no messages for slow nodes to delay", hint)
+        if self.batch.size is not None:
+            hint = "set --method.half_hop 0, or --batch.size null"
+            raise InputError("sampled neighbors have no slow nodes: `method.half_hop` needs the whole graph", hint)
 
     def _check_holdout(self) -> None:
         """Raise `InputError` where held-out edges would be missing or seen."""
@@ -296,7 +320,7 @@ class Config:
     @property
     def samples_neighbors(self) -> bool:
         """Whether batches are seed nodes with sampled neighbors."""
-        return self.batch.size is not None and not self.reads_hop_table
+        return self.batch.size is not None and not self.reads_hop_table and "images" not in self.method.supports
 
     @property
     def fanouts(self) -> list[int]:

@@ -1,7 +1,8 @@
-"""Readers of files that hold arrays by name: .npz, .safetensors, .pt."""
+"""Readers of files that hold arrays by name: .npz, .npy, .safetensors, .pt, .mtx."""
 
 from __future__ import annotations
 
+import gzip
 import warnings
 import zipfile
 from collections.abc import Collection, Mapping
@@ -10,31 +11,99 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-import torch
-from torch_geometric.data import Data
 
-from progcl.data.tables import RawGraph, as_array, edges_of, numbered_graph
+from progcl.data.tables import RawGraph, Table, as_array, edges_of, numbered_graph
 from progcl.errors import InputError
+
+EDGE_NAMES = ("edge_index", "edges", "edge_list", "edge_indices")
+FEATURE_NAMES = ("x", "attr_matrix", "features", "node_features", "feat", "feats", "embeddings", "embedding")
+LABEL_NAMES = ("y", "labels", "node_labels", "label", "node_label")
+ID_NAMES = ("ids", "node_ids", "names", "node_names")
+CSR_PREFIXES = ("adj_", "attr_", "")
+ARRAY_NAMES = {  # arrays that are read; others in the file stay there
+    *(*EDGE_NAMES, *FEATURE_NAMES, *LABEL_NAMES, *ID_NAMES, "num_nodes"),
+    *(f"{prefix}{field}" for prefix in CSR_PREFIXES for field in ("data", "indices", "indptr", "shape")),
+}
+ARRAY_LAYOUTS = (
+    "`edge_index` [2, E] or `edges` [E, 2] with `x` and `y`, or a CSR matrix as `adj_data`, `adj_indices`, "
+    "`adj_indptr`, `adj_shape`"
+)
+
+Arrays = Mapping[str, Any]
 
 
 def read_npz(path: Path) -> RawGraph:
-    """Arrays as numpy or scipy save them."""
-    if not zipfile.is_zipfile(path):
-        raise zipfile.BadZipFile("it is no archive of arrays")
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        return _from_arrays({name: file[name] for name in ARRAY_NAMES & set(file.files)}, file.files)
+    """A graph in arrays as numpy or scipy save them."""
+    return _to_graph(*_load_npz(path))
 
 
 def read_safetensors(path: Path) -> RawGraph:
-    """Arrays as safetensors saves them."""
-    from safetensors.numpy import load_file
-
-    arrays = load_file(path)
-    return _from_arrays(arrays, arrays)
+    """A graph in arrays as safetensors saves them."""
+    return _to_graph(*_load_safetensors(path))
 
 
 def read_pt(path: Path) -> RawGraph:
-    """A PyG `Data` or a dict of tensors; nothing that could run code is loaded."""
+    """A graph in a PyG `Data` or a dict of tensors; nothing that could run code is loaded."""
+    return _to_graph(*_load_pt(path))
+
+
+def read_npy(path: Path) -> RawGraph:
+    """Edges [2, E] or [E, 2] in one array."""
+    return numbered_graph(orient_edges(_load_npy(path), wide=True))
+
+
+def read_mtx(path: Path) -> RawGraph:
+    """An adjacency matrix in Matrix Market's format."""
+    edges, nodes = edges_of(_load_mtx(path))
+    return numbered_graph(edges, nodes=nodes)
+
+
+def read_array_table(path: Path) -> Table:
+    """Features, labels and names of nodes in one or several arrays; row i belongs to node i unless there are names."""
+    load = {".npz": _load_npz, ".safetensors": _load_safetensors, ".pt": _load_pt}.get(path.suffix.lower())
+    if load is None:
+        matrix = _load_npy(path) if path.suffix.lower() == ".npy" else _load_mtx(path)
+        if matrix.ndim == 0:
+            raise InputError(f"`{path}` holds a single number", "save a row for every node")
+        return Table({"": matrix}, names_nodes=False)
+    arrays, present = load(path)
+    ids, y, x = _pick(arrays, ID_NAMES), _pick(arrays, LABEL_NAMES), _pick(arrays, FEATURE_NAMES)
+    for prefix in ("attr_", ""):
+        x = _csr_matrix(arrays, prefix) if x is None and f"{prefix}indptr" in arrays else x
+    columns = {name: array for name, array in {"ids": ids, "y": y, "x": x}.items() if array is not None}
+    if x is None and y is None:
+        names = ", ".join(sorted(present)) or "no arrays"
+        raise InputError(f"there are no features or labels among {names}", "name them `x`, `y`, and `ids` if you like")
+    lengths = {name: array.shape[0] for name, array in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"arrays of different lengths: {lengths}", "each needs a row for every node")
+    return Table(columns, names_nodes=ids is not None)
+
+
+def orient_edges(edges: Any, wide: bool = True) -> Any:
+    """Edges as [2, E]: those given as [E, 2] are transposed; of [2, 2], `wide` says which it is."""
+    shape = edges.shape
+    is_tall = edges.ndim == 2 and shape[1] == 2 and (shape[0] != 2 or not wide)
+    return edges.T if is_tall else edges
+
+
+def _load_npz(path: Path) -> tuple[Arrays, Collection[str]]:
+    if not zipfile.is_zipfile(path):
+        raise zipfile.BadZipFile("it is no archive of arrays")
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        return {name: file[name] for name in ARRAY_NAMES & set(file.files)}, file.files
+
+
+def _load_safetensors(path: Path) -> tuple[Arrays, Collection[str]]:
+    from safetensors.numpy import load_file
+
+    arrays = load_file(path)
+    return arrays, arrays
+
+
+def _load_pt(path: Path) -> tuple[Arrays, Collection[str]]:
+    import torch
+    from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
 
@@ -44,23 +113,41 @@ def read_pt(path: Path) -> RawGraph:
         warnings.filterwarnings("ignore", message="Detected pickle protocol")
         content = torch.load(path, map_location="cpu", weights_only=True)
     content = content.to_dict() if isinstance(content, Data) else content
+    content = {"x": content} if isinstance(content, torch.Tensor) else content
     if not isinstance(content, Mapping):
         raise InputError(f"`{path}` holds a {type(content).__name__}", "save a PyG Data or a dict of tensors")
     arrays = {name: as_array(content[name]) for name in ARRAY_NAMES & set(content) if content[name] is not None}
-    return _from_arrays(arrays, [str(name) for name in content])
+    return arrays, [str(name) for name in content]
 
 
-def _from_arrays(arrays: Mapping[str, Any], present: Collection[str]) -> RawGraph:
-    """A graph from arrays in one of the two usual layouts; edges are indices of rows, whatever the nodes' names."""
-    ids, y, x = (
-        next((arrays[name] for name in names if name in arrays), None)
-        for names in (("ids", "node_ids"), ("y", "labels"), ("x", "attr_matrix", "features"))
-    )
+def _load_npy(path: Path) -> Any:
+    content = np.load(path, allow_pickle=False)
+    if not isinstance(content, np.ndarray):
+        content.close()
+        raise InputError(f"`{path}` holds several arrays", "save one as .npy")
+    return content
+
+
+def _load_mtx(path: Path) -> Any:
+    from scipy.io import mmread
+
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return mmread(file)
+
+
+def _pick(arrays: Arrays, names: Collection[str]) -> Any:
+    return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _to_graph(arrays: Arrays, present: Collection[str]) -> RawGraph:
+    """A graph from arrays in one of the usual layouts; edges are indices of rows, whatever the nodes' names."""
+    ids, y, x = _pick(arrays, ID_NAMES), _pick(arrays, LABEL_NAMES), _pick(arrays, FEATURE_NAMES)
     x = _csr_matrix(arrays, "attr_") if x is None and "attr_indptr" in arrays else x
     nodes = int(arrays["num_nodes"]) if "num_nodes" in arrays else None
     prefix = next((prefix for prefix in ("adj_", "") if f"{prefix}indptr" in arrays), None)
-    if "edge_index" in arrays:
-        edges = arrays["edge_index"]
+    name = next((name for name in EDGE_NAMES if name in arrays), None)
+    if name is not None:
+        edges = orient_edges(arrays[name], wide=name == "edge_index")
     elif prefix is not None:
         edges, nodes = edges_of(_csr_matrix(arrays, prefix))
     else:
@@ -69,7 +156,7 @@ def _from_arrays(arrays: Mapping[str, Any], present: Collection[str]) -> RawGrap
     return numbered_graph(edges, x, y, ids, nodes)
 
 
-def _csr_matrix(arrays: Mapping[str, Any], prefix: str) -> Any:
+def _csr_matrix(arrays: Arrays, prefix: str) -> Any:
     for name in ("indices", "indptr", "shape"):
         if f"{prefix}{name}" not in arrays:
             raise InputError(f"`{prefix}indptr` without `{prefix}{name}`", f"needed: {ARRAY_LAYOUTS}")
@@ -78,14 +165,3 @@ def _csr_matrix(arrays: Mapping[str, Any], prefix: str) -> Any:
     matrix = scipy.sparse.csr_matrix((values, indices, pointer), tuple(shape.tolist()))
     matrix.check_format()
     return matrix
-
-
-ARRAY_LAYOUTS = (
-    "`edge_index` [2, E] with `x` and `y`, or a CSR matrix as `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape`"
-)
-
-
-ARRAY_NAMES = {  # arrays that are read; others in the file stay there
-    *("edge_index", "x", "y", "ids", "node_ids", "num_nodes", "labels", "features", "attr_matrix"),
-    *(f"{prefix}{field}" for prefix in ("adj_", "attr_", "") for field in ("data", "indices", "indptr", "shape")),
-}

@@ -21,8 +21,11 @@ from torch_geometric.utils import coalesce
 
 from progcl.config.schema import DataConfig
 from progcl.data.formats import read_graph
+from progcl.data.images import Cifar10, Cifar10Jpeg
+from progcl.data.join import NodeData
+from progcl.data.mapped import require_inside
 from progcl.data.prepare import normalize_features, prepare
-from progcl.data.published import FacebookPages, OgbnArxiv
+from progcl.data.published import FacebookPages, OgbnArxiv, read_npz_graph
 from progcl.data.synthetic import csbm, digits
 from progcl.errors import InputError, suggest
 from progcl.precision import single_precision
@@ -59,6 +62,9 @@ class Published:
         arguments: of the reader
         raw_folder: folder of the raw files below `folder`
         symmetric: every edge is stored once in each direction, so that edges are counted without sorting
+        copy: the same graph in another format, read where the raw files are not there
+        other_raw: raw files of another version of the same data, which do as well
+        subset: name of a smaller data set, to try instead
     """
 
     reader: Any
@@ -68,23 +74,55 @@ class Published:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw_folder: str = "raw"
     symmetric: bool = False
+    copy: Published | None = None
+    other_raw: tuple[str, ...] = ()
+    subset: str = ""
 
     def open(self, root: Path) -> Data:
         """Read the data set, downloading and converting it if need be; PyG writes `processed` beside `raw`."""
         return self.reader(str(root / self.folder), **self.arguments)[0]
 
+    def home(self, root: Path) -> Path:
+        """The folder that holds this data set and nothing else."""
+        return root / self.folder / (self.arguments.get("name") or "")
+
     def raw_dir(self, root: Path) -> Path:
         """The folder in which the raw files are expected."""
-        name = self.arguments.get("name")
-        return root / self.folder / (name or "") / self.raw_folder
+        return self.home(root) / self.raw_folder
 
     def present(self, root: Path) -> bool:
         """Whether all raw files exist."""
-        return all((self.raw_dir(root) / name).exists() for name in self.raw)
+        versions = [files for files in (self.raw, self.other_raw) if files]
+        return any(all((self.raw_dir(root) / name).exists() for name in files) for files in versions)
+
+    def locate(self, root: str | Path | None = None) -> tuple[Published, Path] | None:
+        """What can be read without a download, and below which folder; None if the files are nowhere."""
+        found = ((self, folder) for folder in roots(root) if self.present(folder))
+        return next(found, self.copy.locate(root) if self.copy else None)
 
 
-def load_data(config: DataConfig, root: str | Path | None = None) -> Data:
-    """Load the graph that a configuration's section `data` names."""
+def load_data(
+    config: DataConfig,
+    root: str | Path | None = None,
+    run: str | Path | None = None,
+    content: NodeData | None = None,
+) -> Data:
+    """Load the graph that a configuration's section `data` names.
+
+    Args:
+        config: the section
+        root: where published data is looked up
+        run: folder of the run
+        content: of the graph's file, if that is read already
+
+    Raises:
+        InputError: also if mapped features would be written elsewhere than below the data root or the folder of the run
+    """
+    if content is not None:
+        data = prepare(content.to_data())
+        return normalize_features(data) if config.normalize else data
+    if config.mapped:
+        require_inside(Path(config.mapped), [*([Path(run)] if run else []), *roots(root)])
     return load_dataset(config.name, root, config.normalize, **config.options())
 
 
@@ -146,10 +184,8 @@ def _refuse_options(name: str, options: Mapping[str, Any], known: list[str]) -> 
 
 
 def _load_published(name: str, entry: Published, root: str | Path | None) -> Data:
-    candidates = roots(root)
-    folder = next((candidate for candidate in candidates if entry.present(candidate)), None)
-    if folder is None:
-        folder = candidates[0]
+    entry, folder = entry.locate(root) or (entry, roots(root)[0])
+    if not entry.present(folder):
         reason = _why_unreachable(getattr(entry.reader, "url", GOOGLE_DRIVE))
         if reason:
             raise _missing(name, entry, folder, reason)
@@ -161,20 +197,21 @@ def _load_published(name: str, entry: Published, root: str | Path | None) -> Dat
     except OSError as error:
         raise _missing(name, entry, folder, str(error)) from None
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        hint = f"a broken download? remove {entry.raw_dir(folder).parent} and try again"
+        hint = f"a broken download? remove {entry.home(folder)} and try again"
         raise InputError(f"the files of `{name}` cannot be read: {error}", hint) from None
     actual = counts(data, entry.symmetric)
     if actual != entry.counts:
-        hint = f"another version, or a broken download? remove {entry.raw_dir(folder).parent} and try again"
+        hint = f"another version, or a broken download? remove {entry.home(folder)} and try again"
         raise InputError(f"`{name}` has {actual}, published are {entry.counts}", hint)
     return data
 
 
 def _missing(name: str, entry: Published, root: Path, reason: str) -> InputError:
     files = ", ".join(file for file in entry.raw if not (entry.raw_dir(root) / file).exists())
+    instead = f"; a part of it is --data.name {entry.subset}" if entry.subset else ""
     return InputError(
         f"data set `{name}` is not here and cannot be downloaded ({reason})",
-        f"put {files} into {entry.raw_dir(root)}, or point --data-root or PROGCL_DATA at a folder that has it",
+        f"put {files} into {entry.raw_dir(root)}, or point --data-root or PROGCL_DATA at a folder that has it{instead}",
     )
 
 
@@ -197,15 +234,20 @@ def _why_unreachable(url: str) -> str:
     return answer[0]
 
 
-def _planetoid(name: str, counts: Counts) -> Published:
+def is_here(name: str, root: str | Path | None = None) -> bool:
+    """Whether a graph can be loaded by name without a download."""
+    return name in BUILTIN or (name in PUBLISHED and PUBLISHED[name].locate(root) is not None)
+
+
+def _planetoid(name: str, counts: Counts, copy: Published | None = None) -> Published:
     suffixes = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
     files = tuple(f"ind.{name.lower()}.{suffix}" for suffix in suffixes)
-    return Published(Planetoid, "planetoid", files, counts, {"name": name})
+    return Published(Planetoid, "planetoid", files, counts, {"name": name}, copy=copy)
 
 
 BUILTIN: dict[str, Callable[..., Data]] = {"digits": digits, "csbm": csbm, FILE: read_graph}
-
-
+CORA = Counts(2708, 5278, 1433, 7)
+CORA_NPZ = Published(read_npz_graph, "cora", ("cora.npz",), CORA, {"file": "cora.npz"}, raw_folder="")
 PUBLISHED: dict[str, Published] = {
     "photo": Published(
         Amazon, "amazon", ("amazon_electronics_photo.npz",), Counts(7650, 119081, 745, 8), {"name": "Photo"}
@@ -222,7 +264,7 @@ PUBLISHED: dict[str, Published] = {
         Coauthor, "coauthor", ("ms_academic_phy.npz",), Counts(34493, 247962, 8415, 5), {"name": "Physics"}
     ),
     "wikics": Published(WikiCS, "wikics", ("data.json",), Counts(11701, 216123, 300, 10), {"is_undirected": True}),
-    "cora": _planetoid("Cora", Counts(2708, 5278, 1433, 7)),
+    "cora": _planetoid("Cora", CORA, CORA_NPZ),
     "citeseer": _planetoid("CiteSeer", Counts(3327, 4552, 3703, 6)),
     "pubmed": _planetoid("PubMed", Counts(19717, 44324, 500, 3)),
     "dblp": Published(CitationFull, "citationfull", ("dblp.npz",), Counts(17716, 52867, 1639, 4), {"name": "dblp"}),
@@ -243,5 +285,18 @@ PUBLISHED: dict[str, Published] = {
     ),
     "ogbn-arxiv": Published(
         OgbnArxiv, "ogbn_arxiv", OgbnArxiv.raw_file_names, Counts(169343, 1157799, 128, 40), symmetric=True
+    ),
+    "cifar10": Published(
+        Cifar10,
+        "cifar10",
+        Cifar10.files,
+        Counts(60000, 0, 3072, 10),
+        raw_folder="",
+        symmetric=True,
+        other_raw=Cifar10.pickled_files,
+        subset="cifar10-10k-jpeg",
+    ),
+    "cifar10-10k-jpeg": Published(
+        Cifar10Jpeg, "cifar10", (Cifar10Jpeg.file,), Counts(10000, 0, 3072, 10), raw_folder="", symmetric=True
     ),
 }

@@ -1,116 +1,226 @@
-"""Readers of delimited text: edge lists and tables of nodes as .csv, .tsv or .txt."""
+"""Tables as text (.csv, .tsv, .txt, .edgelist, each perhaps .gz): delimiter, header, columns."""
 
 from __future__ import annotations
 
 import csv
-import re
-from collections.abc import Iterator
-from dataclasses import replace
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, cast
 
 import numpy as np
 
-from progcl.data.tables import NodeTable, RawGraph, named_graph
+from progcl.data.columns import ID_HEADERS, MISSING, Column, Text, is_number, match_edge_headers
+from progcl.data.tables import unique_names
 from progcl.errors import InputError
 
-EDGE_HEADERS = [("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node1", "node2"), ("id_1", "id_2")]
-ID_HEADERS = {"", "id", "node", "name", "node_id"}  # of the first column of a table of nodes
+ARROW_BYTES = 2**20  # smaller files are read before pyarrow is imported
+FREE_TEXT = "free text"  # delimiter of .edgelist: white space, and the rest of a line is one value
 
 
-class TableLayout(NamedTuple):
-    """How a text file is written.
+def open_text(path: Path, **options: Any) -> IO[str]:
+    """Open a text file, which may be compressed."""
+    if path.suffix.lower() == ".gz":
+        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", **options))
+    return cast(IO[str], path.open(encoding="utf-8-sig", **options))
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A table in a text file, whose rows are read when asked for.
 
     Attributes:
+        path: of the file
         delimiter: between two values; None for any white space
         skipped: lines before the first row
-        sample: values of the first two rows
+        first: values of the first row
+        has_header: whether the first row is a header; None if it may be one
     """
 
+    path: Path
     delimiter: str | None
     skipped: int
-    sample: list[list[str]]
+    first: list[str]
+    has_header: bool | None
+
+    @classmethod
+    def detect(cls, path: Path) -> TextFile:
+        """Detect delimiter and header from the first two rows."""
+        return cls._detect(path)
+
+    @classmethod
+    def detect_list(cls, path: Path) -> TextFile:
+        """The same of a file that may have one value a line."""
+        return cls._detect(path, single=True)
+
+    @classmethod
+    def _detect(cls, path: Path, single: bool = False) -> TextFile:
+        with open_text(path) as file:
+            lines = list(islice(((number, line) for number, line in enumerate(file) if _is_row(line)), 2))
+        if not lines:
+            raise InputError(f"`{path}` is empty", "an edge is two names in a line")
+        skipped = lines[0][0]
+        whole = FREE_TEXT if ".edgelist" in path.suffixes else None
+        for delimiter in ("\t", ";", ",", whole, *(("\0",) if single else ())):
+            sample = [_split(line, delimiter) for _, line in lines]
+            if len(sample[0]) > 1 or delimiter == "\0":
+                return cls(path, delimiter, skipped, sample[0], _detect_header(sample))
+        message = f"`{path}`: line {skipped + 1} has one value, at least two are needed"
+        raise InputError(message, "separate them by a comma")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns: of the header, or `1`, `2`, ..."""
+        numbered = [str(number + 1) for number in range(len(self.first))]
+        return unique_names(self.first) if self.has_header else numbered
+
+    def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
+        """Read columns; those `as_text` as they are written, others as numbers where all values are numbers."""
+        width, columns = self._width(), self.names
+        if len(columns) != width:  # row names without a name in the header, as R writes them
+            columns = ["", *columns]
+        if len(columns) != width:
+            message = f"`{self.path}`: the header has {len(self.first)} values, the first row {width}"
+            raise InputError(message, "every line needs as many")
+        places = [columns.index(name) for name in names]
+        text_places = [columns.index(name) for name in as_text]
+        found = self._read_with_arrow(places, text_places, width) if self._is_large() else None
+        return dict(zip(names, found or self._read_rows(places), strict=True))
+
+    def all_names(self) -> list[str]:
+        """Names of all columns, with an empty one for row names that the header lacks."""
+        return ["", *self.names] if self.has_header and self._width() == len(self.first) + 1 else self.names
+
+    def find_line(self, row: int) -> int:
+        """Line of a row, both counted as a reader would: rows from 0, lines from 1."""
+        return next(islice(self._rows(), row, None))[0]
+
+    def _width(self) -> int:
+        return len(next(self._rows(), (0, self.first))[1])
+
+    def _is_large(self) -> bool:
+        size = self.path.stat().st_size * (4 if self.path.suffix.lower() == ".gz" else 1)
+        return size >= ARROW_BYTES and self.delimiter not in (FREE_TEXT, "\0") and find_spec("pyarrow") is not None
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Line number and values of every row below the header."""
+        delimiter, width = self.delimiter, None
+        with open_text(self.path, newline="") as file:
+            lines: Iterator[list[str]]
+            if delimiter is None or delimiter in (FREE_TEXT, "\0"):
+                lines = (_split(line, delimiter) for line in file)
+            else:
+                lines = csv.reader(file, delimiter=delimiter)
+            for number, cells in enumerate(lines, 1):
+                if number <= self.skipped + bool(self.has_header) or not _is_row((delimiter or " ").join(cells)):
+                    continue
+                width = width or len(cells)
+                if len(cells) != width and delimiter != FREE_TEXT:
+                    message = f"`{self.path}`: line {number} has {len(cells)} values, the lines before it {width}"
+                    raise InputError(message, "every line needs as many")
+                yield number, [cell.strip() for cell in cells]
+
+    def _read_rows(self, places: Sequence[int]) -> list[Column]:
+        indices: list[dict[str, int]] = [{} for _ in places]
+        codes: list[list[int]] = [[] for _ in places]
+        slots = list(zip(places, indices, codes, strict=True))
+        for number, cells in self._rows():
+            for place, index, column in slots:
+                if place >= len(cells):
+                    raise InputError(
+                        f"`{self.path}`: line {number} lacks a node name", "an edge is two names in a line"
+                    )
+                column.append(index.setdefault(cells[place], len(index)))
+        return [Text(np.array(column, np.int64), list(index)) for index, column in zip(indices, codes, strict=True)]
+
+    def _read_with_arrow(self, places: Sequence[int], as_text: Sequence[int], width: int) -> list[Column] | None:
+        """The columns as `_read_rows` has them, numbers read as such; None where its line-by-line reading is needed."""
+        import pyarrow
+
+        try:
+            table = _read_csv(self, places, dict.fromkeys(as_text, "string"), width)
+            kinds = {place: _kind(table[str(place)].type) for place in places}
+            again = {place: "string" for place, kind in kinds.items() if kind == "other"}
+            if again:
+                table = _read_csv(self, places, {**again, **dict.fromkeys(as_text, "string")}, width)
+        except pyarrow.ArrowInvalid:  # ragged lines, comments: the other reader knows what to do or to say
+            return None
+        columns = [_from_arrow(table[str(place)]) for place in places]
+        return None if any(isinstance(column, Text) and _holds_comments(column) for column in columns) else columns
 
 
-def read_edge_list(path: Path) -> RawGraph:
-    """Two names or numbers a line, perhaps below a header; further columns are not read."""
-    layout = _detect_layout(path)
-    first, *others = layout.sample
-    header = tuple(cell.lower() for cell in first[:2]) in EDGE_HEADERS
-    header |= bool(others) and not any(map(_is_number, first[:2])) and all(map(_is_number, others[0][:2]))
-    if not header and first[0].lower() in ID_HEADERS:
-        line = ", ".join(first)[:60]
-        hint = "--features takes such tables"
-        raise InputError(f"`{path}` begins with `{line}`, the header of a table of nodes", hint)
-    graph = named_graph(_node_pairs(path, layout, header))
-    extra_columns = len(first) > 2
-    return replace(graph, remarks=("further columns are not read: edges have no weights",) if extra_columns else ())
+def _read_csv(file: TextFile, places: Sequence[int], types: dict[int, str], width: int) -> Any:
+    import pyarrow
+    import pyarrow.csv
+
+    names = [str(place) for place in range(width)]
+    delimiter = file.delimiter or ("\t" if file.first and "\t" in _first_line(file) else " ")
+    reading = pyarrow.csv.ReadOptions(
+        column_names=names, skip_rows=file.skipped + bool(file.has_header), block_size=2**23
+    )
+    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char='"' if file.delimiter else False)
+    wanted = [str(place) for place in dict.fromkeys(places)]
+    converting = pyarrow.csv.ConvertOptions(
+        include_columns=wanted,
+        column_types={str(place): pyarrow.string() for place in types if str(place) in wanted},
+        null_values=sorted(MISSING),
+        strings_can_be_null=False,
+    )
+    return pyarrow.csv.read_csv(file.path, reading, parsing, converting)
 
 
-def read_table(path: Path) -> NodeTable:
-    """A node's name in the first column, and its features or its class in the others, perhaps below a header."""
-    layout = _detect_layout(path)
-    first, *others = layout.sample
-    header = first[0].lower() in ID_HEADERS
-    header |= bool(others) and not any(map(_is_number, first[1:])) and all(map(_is_number, others[0][1:]))
-    names, rows = [], []
-    for line, (name, *values) in _rows(path, layout, header):
-        if not name:
-            raise InputError(f"`{path}`: line {line} has an empty first column", "it names the node")
-        names.append(name)
-        rows.append(values)
-    if not rows:
-        raise InputError(f"`{path}` has a header and no rows", "every node needs one")
-    return NodeTable(np.array(rows), names, columns=first[1:] if header else None)
+def _first_line(file: TextFile) -> str:
+    with open_text(file.path) as opened:
+        return next(islice(opened, file.skipped, None))
 
 
-def _node_pairs(path: Path, layout: TableLayout, header: bool) -> Iterator[list[str]]:
-    for line, cells in _rows(path, layout, header):
-        if len(cells) < 2 or not all(cells[:2]):
-            raise InputError(f"`{path}`: line {line} lacks a node name", "an edge is two names in a line")
-        yield cells[:2]
+def _kind(kind: Any) -> str:
+    import pyarrow
+
+    if pyarrow.types.is_string(kind):
+        return "text"
+    is_numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_null(kind)
+    return "number" if is_numeric else "other"
 
 
-def _detect_layout(path: Path) -> TableLayout:
-    with path.open(encoding="utf-8-sig") as file:
-        lines = list(islice(((number, line) for number, line in enumerate(file) if _is_row(line)), 2))
-    if not lines:
-        raise InputError(f"`{path}` is empty", "an edge is two names in a line")
-    skipped = lines[0][0]
-    for delimiter in ("\t", ";", ",", None):
-        sample = [_split(line, delimiter) for _, line in lines]
-        if len(sample[0]) > 1:
-            return TableLayout(delimiter, skipped, sample)
-    message = f"`{path}`: line {skipped + 1} has one value, at least two are needed"
-    raise InputError(message, "separate them by a comma")
+def _from_arrow(column: Any) -> Column:
+    import pyarrow
+    import pyarrow.compute
+
+    if not pyarrow.types.is_string(column.type):
+        return column.cast(pyarrow.float64()).to_numpy()
+    coded = pyarrow.compute.utf8_trim_whitespace(column).dictionary_encode().combine_chunks()
+    return Text(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist())
+
+
+def _holds_comments(column: Text) -> bool:
+    return any(text in ("#", "%") or text.startswith(("# ", "% ")) for text in column.values)
+
+
+def _detect_header(sample: list[list[str]]) -> bool | None:
+    """Whether the first row is a header: by its words, by words above numbers; None if it may be one."""
+    first, *others = sample
+    if match_edge_headers(first) or first[0].lower() in ID_HEADERS:
+        return True
+    if any(map(is_number, first)) or not others or not all(first) or len(set(first)) < len(first):
+        return False
+    numbers = [is_number(cell) for cell in others[0]]
+    return True if all(numbers[:2]) or any(numbers[2:]) else None
 
 
 def _is_row(line: str) -> bool:
     """Whether a line is neither blank nor a comment: `#` or `%`, alone or before a space, as names may begin so."""
-    text = line.strip()
-    return bool(text) and text not in ("#", "%") and not text.startswith(("# ", "% "))
+    text = line.strip().strip("\0")
+    return bool(text) and text not in ("#", "%") and not text.startswith(("# ", "% ", "%%"))
 
 
 def _split(line: str, delimiter: str | None) -> list[str]:
+    if delimiter == FREE_TEXT:
+        return line.split(None, 2)
+    if delimiter == "\0":
+        return [line.strip()] if line.strip() else []
     cells = next(csv.reader([line], delimiter=delimiter), []) if delimiter else line.split()
     return [cell.strip() for cell in cells]
-
-
-def _rows(path: Path, layout: TableLayout, header: bool) -> Iterator[tuple[int, list[str]]]:
-    """Line number and values of every row below the header."""
-    delimiter, width = layout.delimiter, None
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file, delimiter=delimiter) if delimiter else (line.split() for line in file)
-        for number, cells in enumerate(lines, 1):
-            if number <= layout.skipped + header or not _is_row((delimiter or " ").join(cells)):
-                continue
-            width = width or len(cells)
-            if len(cells) != width:
-                message = f"`{path}`: line {number} has {len(cells)} values, the lines before it {width}"
-                raise InputError(message, "every line needs as many")
-            yield number, [cell.strip() for cell in cells]
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text) is not None

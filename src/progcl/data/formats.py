@@ -1,8 +1,10 @@
 """Graphs and tables of nodes from users' files.
 
-To add a format, write a function that takes a path and returns a `RawGraph` (or a `NodeTable`), enter it by its file
+To add a format, write a function that takes a path and returns a `RawGraph` (or a `Table`), enter it by its file
 extension in the table at the foot of this module, and add a line to `GRAPH_FILES` in tests/data/test_formats.py. A
 reader may let its library raise: `_read` turns what `READ_ERRORS` lists into one line that names the file.
+
+Nothing here imports torch, unless a file is torch's own: errors about files come at once.
 """
 
 from __future__ import annotations
@@ -11,60 +13,183 @@ import csv
 import pickle
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from xml.etree.ElementTree import ParseError
+from xml.parsers.expat import ExpatError
 
-import networkx
-import numpy as np
 from safetensors import SafetensorError
-from torch_geometric.data import Data
 
-from progcl.data.arrays import read_npz, read_pt, read_safetensors
-from progcl.data.delimited import EDGE_HEADERS, read_edge_list, read_table
-from progcl.data.tables import NodeTable, RawGraph, assemble, from_networkx, named_graph
-from progcl.errors import InputError
-from progcl.registry import pick
+from progcl.data.arrays import read_array_table, read_mtx, read_npy, read_npz, read_pt, read_safetensors
+from progcl.data.columns import ID_HEADERS, LABEL_HEADERS, find_column, match_headers, to_list
+from progcl.data.delimited import TextFile
+from progcl.data.edge_lists import TableFile, read_edges
+from progcl.data.join import JoinOptions, NodeData, join
+from progcl.data.networks import read_gexf, read_gml, read_graphml, read_node_link
+from progcl.data.parquet import ParquetFile
+from progcl.data.tables import RawGraph, Table
+from progcl.errors import InputError, suggest
 
-Content = TypeVar("Content", RawGraph, NodeTable)
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Content = TypeVar("Content")
+FOLDER_STEMS = {"edges": ("edges", "edge", "edge_list", "links"), "nodes": ("nodes", "node", "vertices")}
 
 
-def read_graph(graph: str, features_from: str | None = None, labels_from: str | None = None) -> Data:
+def read_graph(
+    graph: str,
+    features_from: str | None = None,
+    labels_from: str | None = None,
+    ids_from: str | None = None,
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    scale: bool = True,
+) -> Data:
     """A graph of your own from a file; `progcl embed --help` lists the formats.
 
     Args:
-        graph: the file; an edge list has two names or numbers a line
-        features_from: .npy with a row for each node, or a table whose first column names the node
+        graph: the file, or a folder with tables `nodes` and `edges`
+        features_from: array with a row for each node, or a table that names the node
         labels_from: the same with classes
+        ids_from: names of the nodes for arrays that have none, one a line
+        source: column of an edge list; by name or the first if not given
+        target: likewise, or the second
+        id_column: column that names the nodes in a table of features or labels
+        label_column: column that holds the classes
+        scale: scale numeric columns by median and quartiles where their scales differ
 
     Returns:
-        `Data` with `edge_index` [2, E], `ids` (the names of the nodes), `x` [N, F] if there are features, and `y` [N]
-        with the names of its `classes` if there are labels.
+        `Data` with `edge_index` [2, E], `ids` (the names of the nodes), `x` [N, F] if there are features, `y` [N] (-1
+        is unknown) with the names of its `classes` if there are labels, and `remarks`: what was read how.
 
     Raises:
         InputError: if a file cannot be read, or if the files do not fit together
     """
-    features = _read(Path(features_from), TABLE_READERS, "table of features") if features_from else None
-    labels = _read(Path(labels_from), TABLE_READERS, "table of labels") if labels_from else None
-    return assemble(read_raw_graph(graph), features, labels)
+    options = JoinOptions(id_column, label_column, scale)
+    return read_node_data(
+        graph, features_from, labels_from, ids_from, source=source, target=target, options=options
+    ).to_data()
 
 
-def read_raw_graph(graph: str | Path) -> RawGraph:
-    """Read a graph in the format that its file extension says."""
-    return _read(Path(graph), GRAPH_READERS, "graph")
+def read_node_data(
+    graph: str | Path,
+    features_from: str | None = None,
+    labels_from: str | None = None,
+    ids_from: str | None = None,
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    options: JoinOptions | None = None,
+) -> NodeData:
+    """The same as `read_graph`, as arrays and without torch."""
+    options, path = options or JoinOptions(), Path(graph)
+    edges, nodes = _find_in_folder(path) if path.is_dir() else (path, None)
+    if nodes is not None and features_from is not None:
+        hint = f"add the features to it, or name `{edges}` as the graph"
+        raise InputError(f"`{path}` has its features in `{nodes.name}`", hint)
+    raw = _read(edges, lambda file: _read_raw_graph(file, source, target))
+    table = nodes or features_from
+    features = read_table(table, options) if table else None
+    labels = read_table(labels_from, options) if labels_from else None
+    ids = _read_ids(Path(ids_from), options, features or labels) if ids_from else None
+    return join(raw, features, labels, ids, options)
 
 
-def _read(path: Path, readers: Mapping[str, Callable[[Path], Content]], what: str) -> Content:
+def read_table(path: str | Path, options: JoinOptions) -> Table:
+    """Read a table of nodes in the format that its file extension says."""
+    return _read(Path(path), lambda file: _read_columns(file, options))
+
+
+def _read_raw_graph(path: Path, source: str | None, target: str | None) -> RawGraph:
+    suffix = _suffix(path)
+    if suffix in TABLE_FILES:
+        return read_edges(TABLE_FILES[suffix](path), source, target)
+    if suffix not in GRAPH_READERS:
+        raise InputError(
+            f"unknown file extension of a graph `{suffix}`", suggest(suffix, [*TABLE_FILES, *GRAPH_READERS])
+        )
+    if source is not None or target is not None:
+        raise InputError(f"`{path}` has no columns for --source and --target", "they are for tables")
+    return GRAPH_READERS[suffix](path)
+
+
+def _read_columns(path: Path, options: JoinOptions) -> Table:
+    suffix = _suffix(path)
+    if suffix not in TABLE_FILES:
+        if suffix not in TABLE_READERS:
+            hint = suggest(suffix, [*TABLE_FILES, *TABLE_READERS])
+            raise InputError(f"unknown file extension of a table `{suffix}`", hint)
+        return TABLE_READERS[suffix](path)
+    file = TABLE_FILES[suffix](path)
+    names = file.all_names()
+    wanted = [name for name in (options.id_column, options.label_column) if name is not None]
+    texts = {names[0], *match_headers(names, ID_HEADERS), *match_headers(names, LABEL_HEADERS)}
+    texts |= {find_column(names, name, str(path), "") for name in wanted if name in names}
+    columns = file.read(names, [name for name in names if name in texts])
+    find_line = file.find_line if isinstance(file, TextFile) else None
+    if not any(len(column.codes) if hasattr(column, "codes") else len(column) for column in columns.values()):
+        raise InputError(f"`{path}` has a header and no rows", "every node needs one")
+    return Table(columns, file.has_header, find_line=find_line)
+
+
+def _read_ids(path: Path, options: JoinOptions, table: Table | None) -> list[str]:
+    """Names of the nodes, one a line or in an array."""
+    if _suffix(path) in TEXT_FILES:
+        file = _read(path, TextFile.detect_list)
+        column = file.names[0]
+        if options.id_column is not None and options.id_column in file.names:
+            column = options.id_column
+        names = to_list(file.read([column], [column])[column])
+        has_header = file.has_header is not True and table is not None and len(names) == len(table) + 1
+        return names[1:] if has_header else names
+    content = read_table(path, options)
+    column = options.id_column or next(iter(match_headers(content.columns, ID_HEADERS)), next(iter(content.columns)))
+    return to_list(content.columns[find_column(list(content.columns), column, str(path), "--id-column")])
+
+
+def _find_in_folder(folder: Path) -> tuple[Path, Path | None]:
+    """The tables of edges and nodes in a folder."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and _suffix(path) in TABLE_FILES)
+    found = {
+        what: [path for path in files if path.name.split(".")[0].lower() in stems]
+        for what, stems in FOLDER_STEMS.items()
+    }
+    if not found["edges"]:
+        hint = "name a file in it, or have the tables edges.csv and nodes.csv there"
+        raise InputError(f"`{folder}` is a folder without a table of edges", hint)
+    for what, paths in found.items():
+        if len(paths) > 1:
+            raise InputError(
+                f"`{folder}` has {len(paths)} tables of {what}", f"keep one of {', '.join(p.name for p in paths)}"
+            )
+    return found["edges"][0], found["nodes"][0] if found["nodes"] else None
+
+
+def _suffix(path: Path) -> str:
+    """The extension that says the format: of g.csv.gz, .csv."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".gz"]:
+        if suffixes[-2:-1] == [] or suffixes[-2] not in GZIP_FORMATS:
+            raise InputError(f"`{path}`: text formats alone may be compressed", f"as {', '.join(sorted(GZIP_FORMATS))}")
+        return suffixes[-2]
+    return suffixes[-1] if suffixes else ""
+
+
+def _read(path: Path, reader: Callable[[Path], Content]) -> Content:
     """Read a file by its extension; whatever is wrong with it becomes an `InputError` of one line."""
     if path.is_dir():
         raise InputError(f"`{path}` is a folder", "name a file in it")
     if not path.exists():
         raise InputError(f"there is no file `{path}`", "paths are looked up from the current folder")
-    reader = pick(readers, path.suffix.lower(), f"file extension of a {what}")
     try:
-        return replace(reader(path), file=str(path))
+        content = reader(path)
+        return replace(content, file=str(path)) if isinstance(content, (RawGraph, Table)) else content
     except InputError as error:
         message = str(error.args[0])
         raise InputError(message if str(path) in message else f"`{path}`: {message}", error.hint) from None
@@ -75,64 +200,37 @@ def _read(path: Path, readers: Mapping[str, Callable[[Path], Content]], what: st
             hint = "objects are never loaded, for they can run code: save plain arrays or tensors"
             raise InputError(f"`{path}` holds objects, or is broken", hint) from None
         reason = " ".join(str(error).split())[:160] or type(error).__name__
-        hint = f"is it complete, and in the format that `{path.suffix}` says?"
+        hint = f"is it complete, and in the format that `{''.join(path.suffixes[-2:])}` says?"
         raise InputError(f"`{path}` cannot be read: {reason}", hint) from None
-
-
-def _read_parquet(path: Path) -> RawGraph:
-    """Edges from two columns named as in `EDGE_HEADERS`, or from the first two."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise InputError("parquet needs pyarrow", 'pip install "progcl[parquet]"') from None
-    table = pyarrow.parquet.read_table(path)
-    if len(table.column_names) < 2:
-        raise InputError(f"`{path}` has {len(table.column_names)} column, an edge needs 2", "source and target")
-    by_name = {name.lower(): name for name in table.column_names}
-    pair = next((pair for pair in EDGE_HEADERS if set(pair) <= set(by_name)), None)
-    names = [by_name[name] for name in pair] if pair else table.column_names[:2]
-    for name in names:
-        if missing := table[name].null_count:
-            raise InputError(f"`{path}`: {missing} values are missing in column `{name}`", "leave such edges out")
-    return named_graph(zip(*(table[name].to_pylist() for name in names), strict=True))
-
-
-def _read_graphml(path: Path) -> RawGraph:
-    return from_networkx(networkx.read_graphml(path))
-
-
-def _read_npy(path: Path) -> NodeTable:
-    content = np.load(path, allow_pickle=False)
-    if not isinstance(content, np.ndarray):
-        content.close()
-        raise InputError(f"`{path}` holds several arrays", "save one as .npy")
-    if content.ndim == 0:
-        raise InputError(f"`{path}` holds a single number", "save a row for every node")
-    return NodeTable(content)
 
 
 READ_ERRORS = (  # what the readers' libraries raise on broken files
     *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, EOFError, RuntimeError, OSError),
-    *(zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, SafetensorError, ParseError, csv.Error),
-    networkx.NetworkXException,
+    *(zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, SafetensorError, ParseError, ExpatError, csv.Error),
+    RecursionError,
 )
+
+
+TEXT_FILES: dict[str, Callable[[Path], TableFile]] = dict.fromkeys(
+    (".csv", ".tsv", ".txt", ".edgelist"), TextFile.detect
+)
+TABLE_FILES: dict[str, Callable[[Path], TableFile]] = {**TEXT_FILES, ".parquet": ParquetFile}
 
 
 GRAPH_READERS: dict[str, Callable[[Path], RawGraph]] = {
     ".npz": read_npz,
-    ".csv": read_edge_list,
-    ".tsv": read_edge_list,
-    ".txt": read_edge_list,
-    ".parquet": _read_parquet,
+    ".npy": read_npy,
     ".safetensors": read_safetensors,
     ".pt": read_pt,
-    ".graphml": _read_graphml,
+    ".mtx": read_mtx,
+    ".graphml": read_graphml,
+    ".gexf": read_gexf,
+    ".gml": read_gml,
+    ".json": read_node_link,
 }
 
 
-TABLE_READERS: dict[str, Callable[[Path], NodeTable]] = {
-    ".npy": _read_npy,
-    ".csv": read_table,
-    ".tsv": read_table,
-    ".txt": read_table,
-}
+TABLE_READERS: dict[str, Callable[[Path], Table]] = dict.fromkeys(
+    (".npy", ".npz", ".mtx", ".safetensors", ".pt"), read_array_table
+)
+GZIP_FORMATS = {*TEXT_FILES, ".mtx", ".graphml", ".gexf", ".gml", ".json"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+import secrets
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from progcl.checksums import read_file
 from progcl.errors import InputError
 
 CHUNK_ROWS = 2**14  # rows of features that are in memory at once
@@ -29,7 +30,7 @@ def write_rows(path: Path, shape: tuple[int, int], chunks: Iterable[Tensor], set
     sidecar = path.with_name(f"{path.name}.json")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         file = np.lib.format.open_memmap(temporary, "w+", np.float32, shape)
         start = 0
         for rows in chunks:
@@ -38,9 +39,19 @@ def write_rows(path: Path, shape: tuple[int, int], chunks: Iterable[Tensor], set
         file.flush()
         sidecar.write_text(json.dumps(settings))
         temporary.replace(path)  # a reader sees the complete file or none
-    if not sidecar.exists() or json.loads(sidecar.read_text()) != settings:
-        raise InputError(f"`{path}` holds other features", "remove it, or name another file as --data.mapped")
-    return map_rows(np.load(path, mmap_mode="r"))
+    hint = "remove it, or name another file as --data.mapped"
+    if not sidecar.exists() or read_file(sidecar, lambda: json.loads(sidecar.read_text()), hint) != settings:
+        raise InputError(f"`{path}` holds other features", hint)
+    return map_rows(read_file(path, lambda: np.load(path, mmap_mode="r"), hint))
+
+
+def require_inside(path: Path, folders: Sequence[Path]) -> None:
+    """Raise `InputError` if a file is missing, and would be written elsewhere than below one of these folders."""
+    target = path.resolve()
+    if not path.exists() and not any(target.is_relative_to(folder.resolve()) for folder in folders):
+        places = " or ".join(f"`{folder}`" for folder in folders)
+        message = f"`data.mapped` names `{path}`, which is not there, and is written below {places} only"
+        raise InputError(message, f"name a file there, or make {path.parent} the --data-root")
 
 
 def map_rows(file: np.memmap[Any, Any]) -> Tensor:

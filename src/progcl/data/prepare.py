@@ -18,6 +18,9 @@ from torch_geometric.utils import (
     to_undirected,
 )
 
+from progcl.data.classes import find_unknown
+from progcl.data.homophily import describe_homophily
+from progcl.data.images import is_images, prepare_images
 from progcl.data.mapped import CHUNK_ROWS, map_rows
 from progcl.data.structure import structural_features
 from progcl.errors import InputError
@@ -33,16 +36,19 @@ def prepare(data: Data) -> Data:
     Edges become undirected (stored in both directions), sorted and unique, without self-loops. A graph in this form
     keeps its `edge_index`: this is checked in O(E) without sorting, so that graphs of 100 M edges pass quickly. Nodes
     without features get structural ones. Features in a mapped file (`np.memmap`, or `mapped=True`) are never copied.
-    Other attributes are kept (`ids`, `classes`, masks, ...), except those of edges, which nothing uses.
+    Other attributes are kept (`ids`, `classes`, masks, ...), except those of edges, which nothing uses. Images, which
+    have `image_shape`, have no edges.
 
     Returns:
-        A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `y` [N] if there are labels, `mapped`,
-        `structural` (whether the features were computed from the edges), and `remarks`: what was changed or is unusual,
-        one sentence each.
+        A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `y` [N] if there are labels (NaN and
+        negative ones become -1, which is unknown), `mapped`, `structural` (whether the features were computed from the
+        edges), and `remarks`: what was changed or is unusual, one sentence each.
 
     Raises:
         InputError: if shapes, types or node numbers do not fit, if features are not finite, or if there are no edges
     """
+    if is_images(data):
+        return prepare_images(data)
     edges, x = _to_edges(data), _to_features(data)
     nodes = _count_nodes(data, x, edges)
     _validate(data, edges, nodes)
@@ -57,21 +63,26 @@ def prepare(data: Data) -> Data:
     clean.structural = x is None or bool(data.get("structural"))
     if x is None:
         clean.x = structural_features(clean.edge_index, nodes)
-        what = "computed from the edges, the degree and a random-walk embedding"
+        what = "computed from the edges, the degree and walk vectors"
         remarks.append(f"no features given: {clean.x.size(1)} {what}")
     else:
         clean.x = x
         low, high = _column_ranges(x, data.get("ids"))
-        remarks += [] if clean.structural else _describe_features(x, low, high, clean.mapped)
+        remarks += [] if clean.structural else _describe_features(x, low, high, clean.mapped, _is_encoded(data))
     if data.get("y") is not None:
-        clean.y = torch.as_tensor(data.y).flatten().long().cpu()
-    remarks += _describe_components(clean.edge_index, nodes)
+        clean.y = torch.from_numpy(find_unknown(torch.as_tensor(data.y).cpu().numpy()))
+    remarks += _describe_components(clean.edge_index, nodes) + describe_homophily(clean)
     clean.remarks = list(dict.fromkeys([*data.get("remarks", []), *remarks]))  # a prepared graph repeats some
     return clean
 
 
 def normalize_features(data: Data) -> Data:
-    """Scale every row of the features to an L1 norm of 1, in place; of mapped features, keep the factors instead."""
+    """Scale every row of the features to an L1 norm of 1, in place; of mapped features, keep the factors instead.
+
+    Pixels of images stay as they are.
+    """
+    if is_images(data):
+        return data
     if data.get("mapped"):
         norms = torch.cat([rows.abs().sum(dim=1) for rows in data.x.split(CHUNK_ROWS)])
         data.row_scale = norms.clamp_min(1e-12).reciprocal()
@@ -193,14 +204,19 @@ def _column_ranges(x: Tensor, ids: list[str] | None) -> tuple[Tensor, Tensor]:
     return low, high
 
 
-def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool) -> list[str]:
-    """Remarks on constant columns, columns of another scale, and repeated rows."""
+def _is_encoded(data: Data) -> bool:
+    """Whether features were made of columns that were scaled, one-hot or hashed."""
+    return any(feature["kind"] != "numbers" or feature["center"] for feature in data.get("plan", []))
+
+
+def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool, encoded: bool) -> list[str]:
+    """Remarks on constant columns and columns of another scale, unless they were encoded; and on repeated rows."""
     remarks = []
-    if constant := int((low == high).sum()):
+    if (constant := int((low == high).sum())) and not encoded:
         remarks.append(f"{count_noun(constant, 'feature')} of {x.size(1):,} the same for all nodes")
     scales = torch.maximum(low.abs(), high.abs())
     scales = scales[scales > 0]
-    if len(scales) and scales.max() > SCALE_RATIO * scales.median():
+    if not encoded and len(scales) and scales.max() > SCALE_RATIO * scales.median():
         ratio = float(scales.max() / scales.median())
         remarks.append(f"the largest feature is {ratio:,.0f} times the median and hides others: rescale the columns")
     if mapped:  # rows would need another pass over the file

@@ -73,11 +73,17 @@ class FacebookPages:
             path.parent.mkdir(parents=True, exist_ok=True)
             with urllib.request.urlopen(self.url) as answer:
                 convert_facebook(answer.read(), path)
-        self.data = read_npz(str(path))
-        self.data.edge_index = to_undirected(self.data.edge_index, num_nodes=self.data.num_nodes)
+        self.data = read_npz_graph(root, self.file)[0]
 
     def __getitem__(self, index: int) -> Data:
         return [self.data][index]
+
+
+def read_npz_graph(root: str, file: str) -> list[Data]:
+    """A graph in an .npz in CSR form, as the one item of a data set; its edges become undirected."""
+    data = read_npz(str(Path(root, file)))
+    data.edge_index = to_undirected(data.edge_index, num_nodes=data.num_nodes)
+    return [data]
 
 
 def convert_facebook(archive: bytes, path: Path) -> None:

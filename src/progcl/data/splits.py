@@ -29,21 +29,23 @@ class Split:
 def make_splits(data: Data, number: int = 20, seed: int = 0, nodes: str = "all") -> list[Split]:
     """Random splits of 10 % of the `nodes` for training, 10 % for validation, 80 % for test.
 
-    Data with several public splits uses those. With `heldout` nodes, the one split of `heldout_split`.
+    Nodes without a label are left aside. Data with several public splits uses those. With `heldout` nodes, the one
+    split of `heldout_split`.
 
     Raises:
         InputError: if there are fewer than 10 nodes, or if public splits do not cover these nodes
     """
     masks = data.get("train_mask")
     if nodes == "heldout":
-        return [Split(*(indices.numpy() for indices in heldout_split(data)))]
+        return [_keep_labeled(Split(*(indices.numpy() for indices in heldout_split(data))), data)]
     if masks is not None and masks.dim() == 2:
         if nodes != "all":
             raise InputError(f"public splits cover all nodes, not `{nodes}`", "set `nodes` to all")
-        return [_public_split(data, index) for index in range(min(number, masks.size(1)))]
-    selected = select_nodes(int(data.num_nodes), nodes)
+        return [_keep_labeled(_public_split(data, index), data) for index in range(min(number, masks.size(1)))]
+    selected = _labeled(select_nodes(int(data.num_nodes), nodes), data)
     if len(selected) < 10:
-        raise InputError(f"a probe needs at least 10 nodes (got {len(selected)})", "set --probe.protocol none")
+        message = f"a probe needs at least 10 nodes with labels (got {len(selected)})"
+        raise InputError(message, "set --probe.protocol none")
     tenth = len(selected) // 10
     orders = [selected[np.random.default_rng([seed, index]).permutation(len(selected))] for index in range(number)]
     return [Split(order[:tenth], order[tenth : 2 * tenth], order[2 * tenth :]) for order in orders]
@@ -76,6 +78,15 @@ def select_nodes(number: int, which: str) -> Indices:
     order = np.random.default_rng(number).permutation(number)
     selections = {"all": np.arange(number), "tuning": order[: number // 5], "rest": order[number // 5 :]}
     return pick(selections, which, "selection of nodes")
+
+
+def _labeled(nodes: Indices, data: Data) -> Indices:
+    """Those of some nodes that have a label; all of them if the data has no labels at all."""
+    return nodes if data.get("y") is None else nodes[data.y.cpu().numpy()[nodes] >= 0]
+
+
+def _keep_labeled(split: Split, data: Data) -> Split:
+    return Split(*(_labeled(nodes, data) for nodes in (split.train, split.validation, split.test)))
 
 
 def _public_split(data: Data, index: int) -> Split:

@@ -1,21 +1,95 @@
-"""Structural features of nodes without features, computed from the edges."""
+"""Structural vectors of nodes, computed from the edges alone."""
 
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import normalize
 
 WALK_LENGTH, DIMENSIONS = 10, 128  # DeepWalk's usual window and embedding size
 ITERATIONS, OVERSAMPLING = 3, 16  # of the randomized subspace iteration
+MAX_PAIRS = 2**27  # of nodes on walks
+WIDE, MAX_WIDE_NODES = 256, 200_000  # structural features where there are no others; DIMENSIONS on larger graphs
+
+
+class WalkPlan(NamedTuple):
+    """Walks from every node, the nodes of a walk, and how far apart two of them are counted as a pair."""
+
+    walks: int = 10
+    length: int = 40
+    window: int = 10
+
+    @classmethod
+    def for_size(cls, nodes: int) -> WalkPlan:
+        """Fewer walks, then shorter ones, where there would be more than `MAX_PAIRS` pairs."""
+        full = cls()
+        walks = min(full.walks, MAX_PAIRS // (full.length * full.window * max(nodes, 1)))
+        return full._replace(walks=walks) if walks else cls(1, 20, 5)
 
 
 def structural_features(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
-    """Log-degree and a spectral embedding of random walks, [N, 1 + min(128, N)]."""
+    """Log-degree and walk vectors, [N, 1 + min(256, N)]; 128 of these on graphs of more than 200,000 nodes."""
     log_degree = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
-    return torch.cat([log_degree / log_degree.max(), spectral_vectors(edges, nodes, DIMENSIONS, seed)], dim=1)
+    dimensions = WIDE if nodes <= MAX_WIDE_NODES else DIMENSIONS
+    return torch.cat([log_degree / log_degree.max(), walk_vectors(edges, nodes, dimensions, seed)], dim=1)
+
+
+def walk_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0) -> Tensor:
+    """UΣ of the leading singular triplets of DeepWalk's matrix M = UΣVᵀ, with unit rows, [N, min(dimensions, N)].
+
+    M_ij = max(0, log(c_ij Σc / (c_i c_j))), where c_ij counts how often i and j are near each other on random walks,
+    and c_i is its row sum. Skip-gram with one negative factorizes this matrix without max, as Levy, Goldberg: Neural
+    Word Embedding as Implicit Matrix Factorization (2014) show; that counts of few sampled walks suffice is from Qiu,
+    Dong, Ma, Li, Wang, Wang, Tang: NetSMF: Large-Scale Network Embedding as Sparse Matrix Factorization (2019).
+    """
+    matrix = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed)
+    rows = np.asarray(matrix.sum(axis=1)).ravel()
+    matrix.data *= np.repeat(rows.sum() / np.maximum(rows, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
+    matrix.data /= rows[matrix.indices]
+    np.log(matrix.data, out=matrix.data)
+    np.maximum(matrix.data, 0, out=matrix.data)
+    matrix.eliminate_zeros()
+    with threadpool_limits(1, user_api="blas"):  # the same bits for any number of threads: a resumed run needs them
+        left, values, _ = randomized_svd(matrix, min(dimensions, nodes), n_iter=ITERATIONS, random_state=seed)
+    return normalize(torch.from_numpy(left * values).float(), dim=1)
+
+
+def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int) -> csr_matrix:
+    """How often two nodes are on a walk up to `window` steps apart, t steps counting (window + 1 - t) / window."""
+    counts = csr_matrix((nodes, nodes), dtype=np.float32)
+    generator = np.random.default_rng(seed)
+    for _ in range(plan.walks):
+        paths = _walk(edges, nodes, plan.length, generator)
+        for step in range(1, plan.window + 1):
+            first, second = paths[:-step].ravel(), paths[step:].ravel()
+            weight = np.full(len(first), (plan.window + 1 - step) / plan.window, np.float32)
+            counts += csr_matrix((weight, (first, second)), shape=(nodes, nodes))
+    counts += counts.T
+    counts.setdiag(0)
+    counts.eliminate_zeros()
+    return counts
+
+
+def _walk(edges: Tensor, nodes: int, length: int, generator: np.random.Generator) -> NDArray[np.int32]:
+    """A walk from every node with neighbors: node numbers [length, n]."""
+    order = edges[0].argsort(stable=True)
+    neighbors = edges[1][order].int().numpy()
+    degree = torch.bincount(edges[0], minlength=nodes).numpy()
+    first = np.concatenate([[0], degree.cumsum()[:-1]])
+    paths = np.empty((length, int((degree > 0).sum())), np.int32)
+    paths[0] = degree.nonzero()[0]
+    for step in range(1, length):
+        here = paths[step - 1]
+        paths[step] = neighbors[first[here] + (generator.random(len(here)) * degree[here]).astype(np.int64)]
+    return paths
 
 
 def spectral_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0) -> Tensor:

@@ -1,23 +1,19 @@
-"""Graphs put together: edges between numbers or names, joined with tables of features and labels."""
+"""Graphs and tables of nodes as files hold them: edges between names, and columns with a row for each node."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from numbers import Real
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-import torch
-from numpy.typing import NDArray
-from torch_geometric.data import Data
 
+from progcl.data.columns import Array, Column, Text, decode, same_length
 from progcl.errors import InputError
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -27,60 +23,69 @@ class RawGraph:
     Attributes:
         edges: [2, E], indices into `names`
         names: name of every node, [N]
-        x: features [N, F], dense or sparse; None without any
-        y: label of every node [N], a name or a number; None without labels
-        has_all_nodes: false for an edge list: a table of features or labels may name nodes without edges
-        remarks: what was not read, one sentence each
+        columns: attributes of the nodes, a row for each
+        label: the one of them that is the class; None if `label`, `class` or `y` may be it
+        has_all_nodes: false for an edge list: a table of features may name nodes without edges
+        remarks: what was read how, or not read, one sentence each
         file: where it was read from, for messages
     """
 
     edges: Array
     names: list[str]
-    x: Any = None
-    y: Array | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    label: str | None = None
     has_all_nodes: bool = True
     remarks: tuple[str, ...] = ()
     file: str = ""
 
 
 @dataclass(frozen=True)
-class NodeTable:
-    """A table with a row for each node: features or labels.
+class Table:
+    """A table with a row for each node.
 
     Attributes:
-        values: [N, F] or [N]
-        names: the node of every row [N]; None if row i belongs to node number i
-        columns: names of the columns [F]; None without a header
+        columns: by name; without a header, they are named `1`, `2`, ...
+        has_header: None if the first row may be one, which then is among the rows
+        names_nodes: false for arrays: row i belongs to node number i
+        find_line: from the number of a row, from 0, to its line in the file
         file: where it was read from, for messages
+        remarks: what was read how, or not read, one sentence each
     """
 
-    values: Array
-    names: list[str] | None = None
-    columns: list[str] | None = None
+    columns: Mapping[str, Column]
+    has_header: bool | None = True
+    names_nodes: bool = True
+    find_line: Callable[[int], int] | None = None
     file: str = ""
+    remarks: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return same_length(self.columns)
+
+    def locate(self, row: int) -> str:
+        """A row for messages: its line in a text, else its number from 0."""
+        return f"line {self.find_line(row)}" if self.find_line else f"row {row}"
 
 
-def assemble(graph: RawGraph, features: NodeTable | None = None, labels: NodeTable | None = None) -> Data:
-    """Join a graph with tables of its nodes; raise `InputError` where they do not fit."""
-    names = _node_names(graph, features or labels)
-    index = {name: row for row, name in enumerate(names)}
-    missing = next((name for name in graph.names if name not in index), None)
-    if missing is not None:
-        table = features or labels
-        hint = f"every node needs one of the {len(names)} rows, which belong to `{names[0]}` to `{names[-1]}`"
-        where = _prefix(table.file if table else "")
-        raise InputError(f"{where}no row for node `{missing}`, which has edges", hint)
-    node_rows = np.array([index[name] for name in graph.names], dtype=np.int64)
-    data = Data(edge_index=torch.from_numpy(node_rows[graph.edges]), num_nodes=len(names))
-    data.ids, data.remarks = names, list(graph.remarks)
-    rows = graph.x if features is None else _align_rows(features, index, graph.has_all_nodes, "features")
-    if rows is not None:
-        x = _to_features(rows, names, features or NodeTable(rows, file=graph.file))
-        data.update({"x": x} if x.size(1) else {})
-    classes = graph.y if labels is None else _align_rows(labels, index, graph.has_all_nodes, "labels")
-    if classes is not None:
-        data.y, data.classes = _to_classes(classes, names, labels.file if labels else graph.file)
-    return data
+def promote_header(table: Table) -> Table:
+    """Take the first row for the names of the columns."""
+    names = unique_names([column.values[column.codes[0]] for column in table.columns.values()])
+    columns = {
+        name: Text(column.codes[1:], column.values) for name, column in zip(names, table.columns.values(), strict=True)
+    }
+    find_line = table.find_line
+    shifted = (lambda row: find_line(row + 1)) if find_line else None
+    return Table(columns, True, table.names_nodes, shifted, table.file, table.remarks)
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Names of columns, each once: `a`, `a (2)`, ..."""
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return unique
 
 
 def numbered_graph(edges: Array, x: Any = None, y: Any = None, ids: Any = None, nodes: int | None = None) -> RawGraph:
@@ -98,44 +103,47 @@ def numbered_graph(edges: Array, x: Any = None, y: Any = None, ids: Any = None, 
     if edges.size and edges.max() >= count:
         hint = f"there are {count} {what}, counted from 0"
         raise InputError(f"an edge names node `{edges.max()}`, which does not exist", hint)
-    names = _numbers(count) if ids is None else [str(name) for name in _decode(np.asarray(ids)).reshape(-1).tolist()]
+    names = number_names(count) if ids is None else [str(name) for name in decode(np.asarray(ids)).reshape(-1).tolist()]
     if len(names) != count:
         raise InputError(f"{len(names)} ids for {count} nodes", "every node needs one")
-    return RawGraph(edges.astype(np.int64), names, x, y)
+    return RawGraph(edges.astype(np.int64), names, _node_columns(x, y, count), None if y is None else "y")
 
 
-def named_graph(
-    pairs: Iterable[Sequence[Any]], x: Any = None, y: Any = None, names: list[str] | None = None
-) -> RawGraph:
-    """A graph of pairs of names; without `names`, the nodes are those that occur, in numeric order if all are numbers.
+def named_graph(pairs: Iterable[Sequence[Any]], names: list[str], columns: Mapping[str, Column]) -> RawGraph:
+    """A graph of pairs of names, whose nodes are known."""
+    index: dict[str, int] = {name: row for row, name in enumerate(validate_names(names))}
+    try:
+        flat = np.fromiter((index[str(end)] for pair in pairs for end in pair), dtype=np.int64)
+    except KeyError as error:
+        raise InputError(f"an edge names node {error}, which does not exist", "list it among the nodes") from None
+    return RawGraph(flat.reshape(-1, 2).T, list(index), columns)
+
+
+def link_names(source: Text, target: Text) -> RawGraph:
+    """A graph from columns of sources and targets; nodes are in order of number if all are numbers, else of occurrence.
 
     Numbers are names, too: they may have gaps.
     """
-    index: dict[str, int] = {name: row for row, name in enumerate(_validate_names(names or []))}
-    flat = np.array([index.setdefault(str(end), len(index)) for pair in pairs for end in pair], dtype=np.int64)
-    edges, nodes = flat.reshape(-1, 2).T, list(index)
-    if names is None and all(re.fullmatch(r"-?\d+", name) for name in nodes):
-        if lowest := min((int(name) for name in nodes if name.startswith("-")), default=0):
+    index: dict[str, int] = {}
+    numbers = [
+        np.array([index.setdefault(name, len(index)) for name in column.values], np.int64)
+        for column in (source, target)
+    ]
+    edges = np.stack([number[column.codes] for number, column in zip(numbers, (source, target), strict=True)])
+    names = list(index)
+    flat = edges.T.reshape(-1)
+    first = np.full(len(names), len(flat))
+    first[flat[::-1]] = np.arange(len(flat))[::-1]  # of several, the last one assigned stays
+    order = np.argsort(first, kind="stable")[: int((first < len(flat)).sum())]
+    ordered = [names[row] for row in order.tolist()]
+    if all(re.fullmatch(r"-?\d+", name) for name in ordered):
+        if lowest := min((int(name) for name in ordered if name.startswith("-")), default=0):
             raise InputError(f"an edge names node {lowest}: node numbers are not negative", "count from 0")
-        order = sorted(range(len(nodes)), key=lambda row: (int(nodes[row]), nodes[row]))
-        edges, nodes = np.argsort(np.array(order, dtype=np.int64))[edges], [nodes[row] for row in order]
-    return RawGraph(edges, nodes, x, y, has_all_nodes=names is not None)
-
-
-def from_networkx(graph: Any) -> RawGraph:
-    """A networkx graph.
-
-    Numeric attributes that all nodes have are features; `label`, `class` or `y` is the class if nodes share its values.
-    """
-    names = [str(node) for node in graph]
-    attributes = [attributes for _, attributes in graph.nodes(data=True)]
-    shared = set.intersection(*(set(each) for each in attributes)) if attributes else set()
-    label = next((name for name in ("label", "class", "y") if name in shared and _is_class(name, attributes)), None)
-    blocks = [_to_columns([each[name] for each in attributes]) for name in sorted(shared - {label}, key=str)]
-    numeric = [block for block in blocks if block is not None]
-    classes = np.array([str(each[label]) for each in attributes]) if label else None
-    pairs = ((source, target) for source, target, *_ in graph.edges)
-    return named_graph(pairs, np.hstack(numeric) if numeric else None, classes, names)
+        order = order[sorted(range(len(ordered)), key=lambda row: (int(ordered[row]), ordered[row]))]
+        ordered = [names[row] for row in order.tolist()]
+    position = np.zeros(len(names), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    return RawGraph(position[edges], ordered, has_all_nodes=False)
 
 
 def edges_of(adjacency: Any) -> tuple[Array, int]:
@@ -151,7 +159,8 @@ def edges_of(adjacency: Any) -> tuple[Array, int]:
 
 def as_array(value: Any) -> Any:
     """Any array or tensor as numpy's array, or as scipy's matrix if it is sparse."""
-    if not isinstance(value, torch.Tensor):
+    torch = sys.modules.get("torch")  # not imported for files that need none
+    if torch is None or not isinstance(value, torch.Tensor):
         return value if scipy.sparse.issparse(value) else np.asarray(value)
     value = value.detach().cpu()
     if value.layout == torch.strided:
@@ -162,99 +171,39 @@ def as_array(value: Any) -> Any:
     return scipy.sparse.csr_matrix((value.values().numpy(), value.indices().numpy()), tuple(value.shape))
 
 
-def _is_class(name: str, attributes: list[dict[str, Any]]) -> bool:
-    """Whether an attribute tells classes: two nodes share a value on average, or it is a name of the node."""
-    values = [each[name] for each in attributes]
-    plain = all(isinstance(value, (str, Real)) for value in values)
-    return plain and len(set(map(str, values))) <= max(1, len(values) // 2)
-
-
-def _to_columns(values: list[Any]) -> Array | None:
-    """An attribute of all nodes as features [N, k]; None if it is not numeric."""
-    try:
-        rows = np.array([np.atleast_1d(np.asarray(value)) for value in values])
-    except ValueError:  # of different lengths
-        return None
-    return rows.astype(np.float64) if rows.ndim == 2 and rows.dtype.kind in "iufb" else None
-
-
-def _node_names(graph: RawGraph, table: NodeTable | None) -> list[str]:
-    """Names of all nodes in the order of their rows: the graph's, or the table's if it may have further nodes."""
-    if graph.has_all_nodes or table is None:
-        return _validate_names(graph.names, graph.file)
-    return _numbers(len(table.values)) if table.names is None else _validate_names(table.names, table.file)
-
-
-def _validate_names(names: list[str], file: str = "") -> list[str]:
+def validate_names(names: list[str], file: str = "") -> list[str]:
+    """Raise `InputError` unless every node has a name of its own."""
     if "" in names:
-        raise InputError(f"{_prefix(file)}node number {names.index('')} has an empty name", "every node needs one")
+        message = f"{prefix(file)}node number {names.index('')} has an empty name"
+        raise InputError(message, "every node needs one")
     if repeated := len(names) - len(set(names)):
         example = Counter(names).most_common(1)[0][0]
-        message = f"{_prefix(file)}{repeated} names belong to more than one node, such as `{example}`"
+        message = f"{prefix(file)}{repeated} names belong to more than one node, such as `{example}`"
         raise InputError(message, "every node needs a name of its own")
     return names
 
 
-def _align_rows(table: NodeTable, index: dict[str, int], has_all_nodes: bool, what: str) -> Array:
-    """The rows of a table in the order of the nodes; rows without names belong to the nodes by number."""
-    rows = table.values
-    names = table.names if table.names is not None else list(index) if has_all_nodes else _numbers(len(rows))
-    order = [index.get(name) for name in names]
-    if len(rows) != len(index) or len(set(order)) != len(index) or None in order:
-        unknown = next((name for name, row in zip(names, order, strict=False) if row is None), None)
-        hint = "every node needs one" if unknown is None else f"every node needs one; `{unknown}` is no node"
-        raise InputError(f"{_prefix(table.file)}{len(rows)} rows of {what} for {len(index)} nodes", hint)
-    return rows[np.argsort(np.array(order))]
-
-
-def _to_features(rows: Any, names: list[str], table: NodeTable) -> torch.Tensor:
-    """Features [N, F] in float32; raise `InputError` that names the first cell that is no number."""
-    rows = rows.reshape(-1, 1) if rows.ndim == 1 else rows
-    where = _prefix(table.file)
-    if rows.ndim != 2 or rows.shape[0] != len(names):
-        message = f"{where}features {list(rows.shape)} for {len(names)} nodes"
-        raise InputError(message, "they need a row for every node")
-    dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
-    try:
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
-    except ValueError:
-        row, column = next(cell for cell in np.ndindex(dense.shape) if not _is_numeric(dense[cell]))
-        header = f"`{table.columns[column]}`" if table.columns else str(column + 1)
-        message = f"{where}feature `{dense[row, column]}` of node `{names[row]}` in column {header} is not a number"
-        raise InputError(message, "leave out columns of text") from None
-
-
-def _is_numeric(cell: Any) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _to_classes(labels: Array, names: list[str], file: str) -> tuple[torch.Tensor, list[str]]:
-    """Labels as class numbers [N] from 0, and the names of the classes."""
-    flat = np.asarray(labels).reshape(-1)
-    if len(flat) != len(names):
-        raise InputError(f"{_prefix(file)}{len(flat)} labels for {len(names)} nodes", "every node needs one")
-    texts = [
-        str(label).removesuffix(".0") if flat.dtype.kind == "f" else str(label) for label in _decode(flat).tolist()
-    ]
-    unlabeled = [name for name, text in zip(names, texts, strict=True) if text in ("", "nan", "None")]
-    if unlabeled:
-        message = f"{_prefix(file)}{len(unlabeled)} of {len(names)} nodes have no label, such as `{unlabeled[0]}`"
-        raise InputError(message, "every node needs one; without --labels, none is used")
-    classes, numbers = np.unique(np.array(texts), return_inverse=True)
-    return torch.from_numpy(numbers.astype(np.int64)), classes.tolist()
-
-
-def _prefix(file: str) -> str:
+def prefix(file: str) -> str:
+    """A file at the beginning of a message."""
     return f"`{file}`: " if file else ""
 
 
-def _numbers(count: int) -> list[str]:
+def number_names(count: int) -> list[str]:
+    """Numbers as the names of nodes."""
     return [str(number) for number in range(count)]
 
 
-def _decode(values: Array) -> Array:
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+def _node_columns(x: Any, y: Any, nodes: int) -> dict[str, Column]:
+    """Features and labels as columns; raise `InputError` unless they have a row for each node."""
+    columns: dict[str, Column] = {}
+    if x is not None:
+        x = x.reshape(-1, 1) if x.ndim == 1 else x
+        if x.ndim != 2 or x.shape[0] != nodes:
+            raise InputError(f"features {list(x.shape)} for {nodes} nodes", "they need a row for every node")
+        columns |= {"x": x} if x.shape[1] else {}
+    if y is not None:
+        y = y.reshape(-1) if y.size == y.shape[0] else y
+        if y.shape[0] != nodes:
+            raise InputError(f"{y.shape[0]} labels for {nodes} nodes", "every node needs one")
+        columns["y"] = decode(y)
+    return columns

@@ -8,8 +8,8 @@ gca       10 %    raw       linear layer, Adam 0.01, 3000 steps, no ℓ2  step, 
 bgrl      20 %    row-ℓ2    ℓ2 logistic regression                      C, by 5-fold CV in the 20 %
 ========  ======  ========  ==========================================  ===========================
 
-All test on the other 80 %, over random splits or the data's public ones (WikiCS). Settings that were chosen with labels
-are chosen on a fifth of the nodes (`nodes="tuning"`) and reported on the `rest`.
+All test on the other 80 % of the nodes with labels, over random splits or the data's public ones (WikiCS). Settings
+that were chosen with labels are chosen on a fifth of the nodes (`nodes="tuning"`) and reported on the `rest`.
 
 `gca` follows the evaluation of Zhu et al., Graph Contrastive Learning with Adaptive Augmentation (2021), without its
 choice of the step on test labels; `bgrl` that of Thakoor et al., Large-Scale Representation Learning on Graphs via
@@ -22,13 +22,14 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 from torch import Tensor
@@ -47,6 +48,14 @@ Array = NDArray[np.float64]
 SPARSE_DENSITY = 0.1  # share of nonzero entries below which sparse products are faster
 C_GRID = 10.0 ** np.arange(-1, 4.5, 0.5)  # of the logistic regressions, from strong to weak regularization
 GCA_STEPS, GCA_EVAL_EVERY = 3000, 20
+
+
+class SplitScore(NamedTuple):
+    """Scores on the test nodes of one split, from 0 to 1; ROC-AUC is NaN unless there are two classes."""
+
+    accuracy: float
+    macro_f1: float
+    roc_auc: float
 
 
 def linear_probe(
@@ -82,11 +91,22 @@ def linear_probe(
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     remaining = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)
     try:
-        accuracies = probe(embeddings.cpu(), labels_of(data), _limit_time(remaining, seconds))
+        scores = probe(embeddings.cpu(), labels_of(data), _limit_time(remaining, seconds))
     except ValueError as error:  # scikit-learn's message on too few nodes or classes
         hint = "a small graph? set --probe.protocol none"
         raise InputError(f"the labels of a split are too few to fit a classifier: {error}", hint) from None
-    return Score(protocol, tuple(100 * accuracy for accuracy in accuracies))
+    accuracies, macro_f1, roc_auc = (tuple(100 * value for value in column) for column in zip(*scores, strict=True))
+    known = labels_of(data)[labels_of(data) >= 0]
+    majority = 100 * float(np.bincount(known).max() / len(known))
+    return Score(protocol, accuracies, macro_f1, () if np.isnan(roc_auc).any() else roc_auc, majority, len(known))
+
+
+def score_split(labels: Labels, predicted: Labels, margin: Any = None) -> SplitScore:
+    """Scores of predicted classes [n]; `margin` [n] grows with the second of two classes."""
+    accuracy = float((labels == predicted).mean())
+    macro_f1 = float(f1_score(labels, predicted, average="macro", zero_division=0))
+    has_auc = margin is not None and len(np.unique(labels)) == 2
+    return SplitScore(accuracy, macro_f1, float(roc_auc_score(labels, margin)) if has_auc else math.nan)
 
 
 def _limit_time(splits: Iterable[Split], seconds: float) -> Iterator[Split]:
@@ -98,21 +118,21 @@ def _limit_time(splits: Iterable[Split], seconds: float) -> Iterator[Split]:
         yield split
 
 
-def probe_clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:
-    """Test accuracies of ℓ2 logistic regression on unit rows; C is chosen on the validation nodes."""
+def probe_clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[SplitScore]:
+    """Test scores of ℓ2 logistic regression on unit rows; C is chosen on the validation nodes."""
     x = _normalize_rows(embeddings)
-    accuracies = []
+    scores = []
     for split in splits:
         models = _fit_path(x[split.train], labels[split.train])
         best = max(models, key=lambda model: float(model.score(x[split.validation], labels[split.validation])))
-        accuracies.append(float(best.score(x[split.test], labels[split.test])))
-    return accuracies
+        scores.append(_test(best, x[split.test], labels[split.test]))
+    return scores
 
 
-def probe_bgrl(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[float]:
-    """Test accuracies of ℓ2 logistic regression on unit rows; C by cross-validation in train + validation, refitted."""
+def probe_bgrl(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[SplitScore]:
+    """Test scores of ℓ2 logistic regression on unit rows; C by cross-validation in train + validation, refitted."""
     x = _normalize_rows(embeddings)
-    accuracies = []
+    scores = []
     for split in splits:
         labeled = np.concatenate([split.train, split.validation])
         fold_scores = np.zeros(len(C_GRID))
@@ -120,14 +140,14 @@ def probe_bgrl(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> l
             models = _fit_path(x[labeled[inner]], labels[labeled[inner]])
             fold_scores += [model.score(x[labeled[outer]], labels[labeled[outer]]) for model in models]
         best = _fit_path(x[labeled], labels[labeled], C_GRID[: int(fold_scores.argmax()) + 1])[-1]
-        accuracies.append(float(best.score(x[split.test], labels[split.test])))
-    return accuracies
+        scores.append(_test(best, x[split.test], labels[split.test]))
+    return scores
 
 
-def probe_gca(embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps: int = GCA_STEPS) -> list[float]:
-    """Test accuracies of a linear layer on raw rows, at the step with the best validation accuracy."""
+def probe_gca(embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps: int = GCA_STEPS) -> list[SplitScore]:
+    """Test scores of a linear layer on raw rows, at the step with the best validation accuracy."""
     x, y = embeddings.float(), torch.from_numpy(labels)
-    accuracies = []
+    scores = []
     for split in splits:
         train, validation, test = map(torch.from_numpy, (split.train, split.validation, split.test))
         classes = int(y.max()) + 1
@@ -135,21 +155,23 @@ def probe_gca(embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps
         torch.nn.init.xavier_uniform_(weight, generator=torch.Generator().manual_seed(0)).requires_grad_()
         optimizer = torch.optim.Adam([weight, bias], lr=0.01)
         x_train, y_train = x[train], y[train]
-        best_validation, best_test = -1.0, 0.0
+        best_validation, best_logits = -1.0, torch.empty(0)
         for step in range(1, steps + 1):
             optimizer.zero_grad()
             cross_entropy(x_train @ weight.T + bias, y_train).backward()
             optimizer.step()
             if step % GCA_EVAL_EVERY == 0:
                 with torch.no_grad():
-                    correct = ((x @ weight.T + bias).argmax(dim=1) == y).float()
-                if float(correct[validation].mean()) > best_validation:
-                    best_validation, best_test = float(correct[validation].mean()), float(correct[test].mean())
-        accuracies.append(best_test)
-    return accuracies
+                    logits = x @ weight.T + bias
+                accuracy = float((logits[validation].argmax(dim=1) == y[validation]).float().mean())
+                if accuracy > best_validation:
+                    best_validation, best_logits = accuracy, logits[test]
+        margin = (best_logits[:, 1] - best_logits[:, 0]).numpy() if classes == 2 else None
+        scores.append(score_split(labels[split.test], best_logits.argmax(dim=1).numpy(), margin))
+    return scores
 
 
-PROTOCOLS: dict[str, Callable[[Tensor, Labels, Iterable[Split]], list[float]]] = {
+PROTOCOLS: dict[str, Callable[[Tensor, Labels, Iterable[Split]], list[SplitScore]]] = {
     "clean": probe_clean,
     "gca": probe_gca,
     "bgrl": probe_bgrl,
@@ -160,6 +182,11 @@ def _normalize_rows(embeddings: Tensor) -> Any:
     """Unit rows [N, d] in double precision; a CSR matrix if most entries are zero."""
     rows = normalize(embeddings.double(), dim=1).numpy()
     return csr_matrix(rows) if np.count_nonzero(rows) < SPARSE_DENSITY * rows.size else rows
+
+
+def _test(model: LogisticRegression, x: Any, labels: Labels) -> SplitScore:
+    margin = model.decision_function(x) if len(model.classes_) == 2 else None
+    return score_split(labels, model.predict(x), margin)
 
 
 def _fit_path(x: Any, y: Labels, grid: Array = C_GRID) -> list[LogisticRegression]:

@@ -1,26 +1,50 @@
-"""Accuracies over splits: stored in a run folder, and formatted as a table."""
+"""Scores over splits: stored in a run folder, and formatted as a table."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from progcl.checksums import read_json
 from progcl.config.schema import Config
-from progcl.training.checkpoint import write_text
+from progcl.training.checkpoint import write_json
 
-ACRONYMS = {"grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"}  # among methods
+ACRONYMS = {  # among methods
+    *("grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"),
+    *("mlp", "gcn", "gat"),
+}
+MAJORITY = "always the largest class"
 
 
 @dataclass(frozen=True)
 class Score:
-    """Test accuracies in percent, one per split."""
+    """Test scores in percent, one per split.
+
+    Attributes:
+        protocol: of the probe
+        accuracies: share of nodes whose class is predicted
+        macro_f1: mean over the classes of F1, in which small classes count as much as large ones
+        roc_auc: of two classes; empty for more
+        majority: share of the largest class, the accuracy of predicting it always
+        nodes: number of nodes with labels
+    """
 
     protocol: str
     accuracies: tuple[float, ...]
+    macro_f1: tuple[float, ...] = ()
+    roc_auc: tuple[float, ...] = ()
+    majority: float | None = None
+    nodes: int | None = None
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Score:
+        """Read back what `asdict` gives; further keys are left aside."""
+        fields: dict[str, Any] = {key: stored[key] for key in cls.__dataclass_fields__ if key in stored}
+        fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+        return cls(**fields)
 
     @property
     def mean(self) -> float:
@@ -39,14 +63,14 @@ class Score:
 def save_scores(scores: dict[str, Score], run: Path) -> None:
     """Write a comparison to `comparison.json` in a run folder."""
     stored = {name: asdict(score) for name, score in scores.items()}
-    write_text(run / "comparison.json", json.dumps(stored, indent=2) + "\n")
+    write_json(run / "comparison.json", stored)
 
 
 def load_scores(run: Path) -> dict[str, Score]:
     """Read the comparison in a run folder; empty if there is none."""
     path = run / "comparison.json"
-    rows = json.loads(path.read_text()) if path.exists() else {}
-    return {name: Score(row["protocol"], tuple(row["accuracies"])) for name, row in rows.items()}
+    rows = read_json(path) if path.exists() else {}
+    return {name: Score.from_dict(row) for name, row in rows.items()}
 
 
 def describe_run(config: Config, facts: dict[str, Any]) -> str:
@@ -55,6 +79,8 @@ def describe_run(config: Config, facts: dict[str, Any]) -> str:
     if "blocks" in facts and "learned" not in facts["blocks"]:
         return f"no training: {', '.join(facts['blocks'])}"
     base = name.upper() if name in ACRONYMS else name
+    if config.method.needs_labels:
+        return f"{base} (trained with labels)"
     if miner == "none":
         return f"{base}, no mining" if "miner" in config.method.supports else base
     estimator, mixture = getattr(config.miner, "estimator", None), facts.get("mixture")
@@ -64,8 +90,22 @@ def describe_run(config: Config, facts: dict[str, Any]) -> str:
 
 
 def format_table(scores: dict[str, Score]) -> str:
-    """Format scores as aligned text, one row per method."""
+    """Format scores as aligned text, one row per method, and a last one for predicting the largest class always."""
     first = next(iter(scores.values()))
-    width = max(map(len, scores))
-    head = f"accuracy, mean ± std of {len(first.accuracies)} splits, protocol `{first.protocol}`"
-    return "\n".join([head, *(f"  {name:<{width}}  {score}" for name, score in scores.items())])
+    nodes = "" if first.nodes is None else f", {first.nodes:,} nodes with labels"
+    head = f"mean ± std of {len(first.accuracies)} splits, protocol `{first.protocol}`{nodes}"
+    rows = [["", *(name for name, _ in list_columns(first))]]
+    rows += [[name, *(text for _, text in list_columns(score))] for name, score in scores.items()]
+    if first.majority is not None:
+        rows.append([MAJORITY, f"{first.majority:.2f}"])
+    widths = [max(len(row[place]) for row in rows if place < len(row)) for place in range(len(rows[0]))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in rows]
+    return "\n".join([head, *(f"  {line}".rstrip() for line in lines)])
+
+
+def list_columns(score: Score) -> list[tuple[str, str]]:
+    """The measures of a score, by name: accuracy, macro-F1, and ROC-AUC of two classes."""
+    columns = [("accuracy", str(score))]
+    columns += [("macro-F1", f"{np.mean(score.macro_f1):.2f}")] if score.macro_f1 else []
+    columns += [("ROC-AUC", f"{np.mean(score.roc_auc):.2f}")] if score.roc_auc else []
+    return columns

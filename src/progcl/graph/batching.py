@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from progcl.distributed import shard_slice
 from progcl.errors import InputError
 
 BatchT = TypeVar("BatchT")
+LoaderT = TypeVar("LoaderT", bound="BatchLoader[Any]")
 
 
 PREFETCH_DEPTH = 2  # batches loaded ahead of the one in use
@@ -58,10 +60,23 @@ class BatchLoader(ABC, Generic[BatchT]):
         self.seed = seed
         self.fixed = fixed
         self.shard = shard
-        full_pass = len(all_seeds) // size + (len(all_seeds) % size > 1)  # a batch of one node has no negatives
+        self.max_steps = steps
+        self.steps = self._count_steps()
+
+    def restrict(self: LoaderT, seeds: Tensor) -> LoaderT:
+        """The same graph in batches of some of its nodes."""
+        other = copy.copy(self)
+        other.all_seeds = seeds.to(self.all_seeds.device)
+        other.steps = other._count_steps()
+        return other
+
+    def _count_steps(self) -> int:
+        """Batches of an epoch."""
+        nodes = len(self.all_seeds)
+        full_pass = nodes // self.size + (nodes % self.size > 1)  # a batch of one node has no negatives
         if not full_pass:
-            raise InputError(f"a contrast needs at least 2 nodes to train on (got {len(all_seeds)})")
-        self.steps = min(full_pass, steps or full_pass)
+            raise InputError(f"a batch needs at least 2 nodes to train on (got {nodes})")
+        return min(full_pass, self.max_steps or full_pass)
 
     @abstractmethod
     def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> BatchT:

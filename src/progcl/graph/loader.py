@@ -1,4 +1,4 @@
-"""Chooses the encoder's input: full graph, batches with sampled neighbors, or hop table."""
+"""Chooses the encoder's input: full graph, batches with sampled neighbors, hop table, or images."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
+from progcl.data.images import is_images
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.graph.hop_features import svd_directions
 from progcl.graph.hop_table import HopTable, TableBatch
+from progcl.graph.images import ImageSet
 from progcl.graph.sampled import SampledBatch, SampledGraph
 from progcl.graph.views import Graph
 from progcl.seeding import derive_seed
 
-GraphInput: TypeAlias = Graph | SampledGraph | HopTable
+GraphInput: TypeAlias = Graph | SampledGraph | HopTable | ImageSet
 Batch: TypeAlias = Graph | SampledBatch | TableBatch  # the input of one training step
 
 
@@ -43,7 +45,14 @@ class GraphLoader:
         return cls(config, directions, workers.shard)
 
     def graph(self, data: Data, nodes: Tensor | None = None) -> GraphInput:
-        """The encoder's input for a graph; sampled batches are restricted to `nodes` and edges between them."""
+        """The encoder's input for a graph; sampled batches are restricted to `nodes` and edges between them.
+
+        Raises:
+            InputError: the nodes are images, and the method does not read these
+        """
+        if is_images(data):
+            self.config.method.require("images")
+            return ImageSet(data, **self._batch_options())
         if self.config.reads_hop_table:
             return self.hop_table(data)
         if self.config.batch.size is None:

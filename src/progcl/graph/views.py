@@ -33,6 +33,20 @@ class Edges(NamedTuple):
     position: Tensor
 
 
+class SlowNodes(NamedTuple):
+    """Nodes N, N + 1, ... that split edges in two, and the edges of the graph that has them.
+
+    Attributes:
+        source: u of every edge u → v that is split, [M]
+        target: v, [M]
+        edges: self-loops and edges [E' + N + M], sorted by target
+    """
+
+    source: Tensor
+    target: Tensor
+    edges: Edges
+
+
 class LayerInput(Protocol):
     """Input of one encoder layer: its target nodes, and the previous layer's output x of them and their neighbors."""
 
@@ -115,7 +129,7 @@ class Graph:
         """
         return View(self, permutation=torch.randperm(self.num_nodes, generator=generator).to(self.device))
 
-    def restrict(self, seeds: Tensor, shard: tuple[int, int], pairs: Tensor | None = None) -> Graph:
+    def restrict(self, seeds: Tensor, shard: tuple[int, int] = (0, 1), pairs: Tensor | None = None) -> Graph:
         """The same graph, of which only some nodes are embedded: in this process, their shard (rank, world size)."""
         other = copy.copy(self)
         other.pairs = pairs
@@ -157,6 +171,8 @@ class View:
         feature_mask: feature columns to keep [F]; None for all
         extra_edges: edges [2, M] beside the graph's own
         permutation: node i has the features of node permutation[i], [N]
+        split: nodes whose incoming edges have a slow node, [N]; None for no slow nodes
+        alpha: share of the source in a slow node's features; the rest is the target's
     """
 
     graph: Graph
@@ -164,24 +180,62 @@ class View:
     feature_mask: Tensor | None = None
     extra_edges: Tensor | None = None
     permutation: Tensor | None = None
+    split: Tensor | None = None
+    alpha: float = 0.5
+
+    def half_hop(self, p: float, alpha: float, generator: torch.Generator) -> View:
+        """The view with slow nodes on all edges into nodes that are drawn with probability p.
+
+        The edge u → v becomes u → s → v and v → s, with features x_s = α x_u + (1-α) x_v: PyG's `HalfHop`, after edges
+        and features were dropped. Slow nodes pass messages, and are not embedded: the last layer leaves them out.
+
+        Azabou, Ganesh, Thakoor, Lin, Sathidevi, Liu, Valko, Veličković, Dyer: Half-Hop: A graph upsampling approach for
+        slowing down message passing (2023).
+        """
+        assert self.graph.edge_weight is None, "half of an edge has no weight of its own"
+        split = torch.rand(self.graph.num_nodes, generator=generator).to(self.graph.device) < p
+        return replace(self, split=split, alpha=alpha)
 
     def transform(self, weight: Tensor) -> Tensor:
-        """X·W [N, d], for W [F, d]: a dropped column of X is a dropped row of W, and (X[π])·W = (X·W)[π]."""
+        """X·W [N, d], for W [F, d]: a dropped column of X is a dropped row of W, and (X[π])·W = (X·W)[π].
+
+        Rows of slow nodes follow, [N + M, d]: (α x_u + (1-α) x_v)·W is the same mixture of rows of X·W.
+        """
         if self.feature_mask is not None:
             weight = weight * self.feature_mask.unsqueeze(1)
         features = self.graph.features
         out = propagate(weight, features) if isinstance(features, SparseMatrix) else features @ weight
-        return out if self.permutation is None else out[self.permutation]
+        out = out if self.permutation is None else out[self.permutation]
+        if self.slow_nodes is None:
+            return out
+        source, target, _ = self.slow_nodes
+        return torch.cat([out, torch.lerp(out[target], out[source], self.alpha)])
 
     def layer_input(self, number: int, x: Tensor | None, last: bool) -> LayerInput:
         """Input of layer `number`: x of all nodes [N, d], or the features if x is None."""
-        return _FullGraphInput(self, x, self.graph.targets if last else None)
+        targets = self.graph.targets if last else None
+        if last and targets is None and self.split is not None:
+            targets = torch.arange(self.graph.num_nodes, device=self.graph.device)
+        return FullGraphInput(self, x, targets)
 
     def dropout(self, rate: float, key: int) -> View:
         """The same view of features with entries dropped at random."""
         graph = copy.copy(self.graph)
         graph.features = drop_features(graph.features, rate, key)
         return replace(self, graph=graph)
+
+    @cached_property
+    def slow_nodes(self) -> SlowNodes | None:
+        """The slow nodes of this view; None without any."""
+        if self.split is None:
+            return None
+        target, source, _ = self._select_edges(self.graph.in_edges, ends=(1, 0))
+        is_split = self.split[target] & (target != source)
+        u, v = source[is_split], target[is_split]
+        slow = torch.arange(len(u), device=u.device) + self.graph.num_nodes
+        row = torch.cat([target, slow.repeat_interleave(3)])
+        column = torch.cat([source.masked_scatter(is_split, slow), torch.stack([u, v, slow], dim=1).flatten()])
+        return SlowNodes(u, v, Edges(row, column, torch.empty_like(row)))
 
     @cached_property
     def symmetric(self) -> SparseMatrix:
@@ -196,10 +250,21 @@ class View:
         """D̂⁻¹ (A+I): the mean over a node and its in-neighbors."""
         return self._normalize(mean=True)
 
+    @property
+    def in_edges(self) -> Edges:
+        """The edges of this view and self-loops, sorted by target."""
+        return self._select_edges(self.graph.in_edges, ends=(1, 0))
+
     def _normalize(self, mean: bool) -> SparseMatrix:
         num_nodes, edge_weight = self.graph.num_nodes, self.graph.edge_weight
-        target, source, position = self._select_edges(self.graph.in_edges, ends=(1, 0))
-        out_source, out_target, out_position = self._select_edges(self.graph.out_edges, ends=(0, 1))
+        if self.slow_nodes is None:
+            in_edges = self.in_edges
+            out_edges = self._select_edges(self.graph.out_edges, ends=(0, 1))
+        else:
+            in_edges = self.slow_nodes.edges
+            out_edges = _sort_by_row(in_edges.column, in_edges.row, in_edges.position)
+            num_nodes += len(self.slow_nodes.source)
+        (target, source, position), (out_source, out_target, out_position) = in_edges, out_edges
         in_degree = torch.bincount(target, minlength=num_nodes)
         out_degree = torch.bincount(out_source, minlength=num_nodes)
         if edge_weight is not None:
@@ -227,7 +292,7 @@ class View:
         return _sort_by_row(row, column, torch.empty_like(row))
 
 
-class _FullGraphInput:
+class FullGraphInput:
     """All nodes as targets, or `targets` alone with messages from all."""
 
     def __init__(self, view: View, x: Tensor | None, targets: Tensor | None) -> None:
@@ -236,6 +301,7 @@ class _FullGraphInput:
         self.targets = targets
 
     def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
+        """Â x W of the targets."""
         matrix = self.view.mean if mean else self.view.symmetric
         if self.targets is None:
             return propagate(self.transform(weight), matrix)
@@ -244,13 +310,22 @@ class _FullGraphInput:
             return propagate(self.view.transform(weight), matrix)
         return propagate(self.x, matrix) @ weight
 
+    def convolve(self, layer: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Tensor:
+        """layer(x W, edge_index) [targets, d], by a layer of PyG; the edges include self-loops."""
+        target, source, _ = self.view.in_edges
+        x = self.view.transform(weight) if self.x is None else self.x @ weight
+        out = layer(x, torch.stack([source, target]))
+        return out if self.targets is None else out[self.targets]
+
     def dropout(self, rate: float, key: int) -> LayerInput:
+        """The same with entries of x dropped."""
         if self.x is None:
-            return _FullGraphInput(self.view.dropout(rate, key), None, self.targets)
+            return FullGraphInput(self.view.dropout(rate, key), None, self.targets)
         nodes = torch.arange(len(self.x), device=self.x.device)
-        return _FullGraphInput(self.view, drop_entries(self.x, nodes, rate, key), self.targets)
+        return FullGraphInput(self.view, drop_entries(self.x, nodes, rate, key), self.targets)
 
     def transform(self, weight: Tensor) -> Tensor:
+        """x W of the targets."""
         rows = slice(None) if self.targets is None else self.targets
         return self.view.transform(weight)[rows] if self.x is None else self.x[rows] @ weight
 

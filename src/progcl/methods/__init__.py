@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from progcl.config.methods import METHODS
-from progcl.errors import InputError
 from progcl.methods.base import Context, Method
-from progcl.registry import import_target, pick_own
+from progcl.registry import import_target, pick_own, require_subclass
 
 __all__ = ["Context", "Method", "make_method", "method_type"]
 
@@ -13,9 +12,7 @@ __all__ = ["Context", "Method", "make_method", "method_type"]
 def method_type(name: str) -> type[Method]:
     """The class of a method, by its name or as package.module:Class."""
     target = import_target(name if ":" in name else pick_own(METHODS, name, "method").target, "method")
-    if not (isinstance(target, type) and issubclass(target, Method)):
-        raise InputError(f"`{name}` is no Method", "derive the class from progcl.methods.Method")
-    return target
+    return require_subclass(target, Method, name)
 
 
 def make_method(context: Context) -> Method:

@@ -61,7 +61,7 @@ class Gae(Method):
         del self.edges, self.non_edges
 
     def _embed(self, view: View) -> Tensor:
-        return _convolve(view, self.encoder(view), self.mean)
+        return _convolve(view, self.encoder(self.half_hop(view)), self.mean)
 
     def _head(self) -> nn.Linear:
         shape = self.context.config.encoder
@@ -89,7 +89,7 @@ class Vgae(Gae):
         """Reconstruction from drawn embeddings, and the divergence from the standard normal distribution."""
         assert isinstance(batch, Graph), "edges of the whole graph are reconstructed"
         view = View(batch)
-        h = self.encoder(view)
+        h = self.encoder(self.half_hop(view))
         mean = _convolve(view, h, self.mean)
         log_std = _convolve(view, h, self.log_std).clamp(max=MAX_LOGSTD)
         noise = torch.randn(mean.shape, generator=self.context.generator("noise")).to(mean.device)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from progcl.config.schema import Config
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.graph.batching import Pairing
 from progcl.graph.loader import Batch, GraphInput
+from progcl.graph.views import View
 from progcl.losses import InfoNCE, Shard
 from progcl.miners import Miner, make_miner
 from progcl.nn.encoders import ENCODERS, MLP, Dropout
@@ -23,6 +24,7 @@ from progcl.nn.heads import INITS, Projector
 from progcl.seeding import derive_seed
 
 Criterion = TypeVar("Criterion", bound=InfoNCE)
+ViewT = TypeVar("ViewT")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Context:
         config: of the run
         data: the graph that is trained on
         graph: the same as the encoder reads it: full graph, sampled batches or hop table
+        all_nodes: makes the same of all nodes, also of those that an inductive training does not see, to validate on
         workers: the processes of the run
         progress: show a bar on long preparations
         generators: random generators by name, which checkpoints keep
@@ -41,6 +44,7 @@ class Context:
     config: Config
     data: Data
     graph: Any  # GraphInput
+    all_nodes: Callable[[], GraphInput]
     workers: Workers = SINGLE_PROCESS
     progress: bool = False
     generators: dict[str, torch.Generator] = field(default_factory=dict)
@@ -144,12 +148,29 @@ class Method(nn.Module):
         """The loss of one step."""
         raise NotImplementedError
 
+    def half_hop(self, view: ViewT) -> ViewT:
+        """The view of a step with slow nodes, as `method.half_hop` asks for, drawn anew; in evaluation as it is."""
+        options = self.options
+        if not options.half_hop or not self.training:
+            return view
+        assert isinstance(view, View), "batches of a part of the graph are refused with the configuration"
+        slowed = view.half_hop(options.half_hop, options.half_hop_alpha, self.context.generator("half-hop"))
+        return cast(ViewT, slowed)
+
     def after_step(self, progress: float) -> None:
         """Update what the optimizer does not, such as momentum encoders; `progress` rises to 1 over the run."""
 
     def embed(self, graph: GraphInput) -> Tensor:
         """Embeddings [N, d] of a graph; called in evaluation mode, without gradient."""
         raise NotImplementedError
+
+    def predict(self, graph: GraphInput) -> Tensor:
+        """Classes [splits, N] by the network of each split, for methods whose options say `needs_labels`."""
+        raise NotImplementedError
+
+    def is_finished(self) -> bool:
+        """Whether no epoch is left to train, as after early stopping on validation nodes."""
+        return False
 
     def heldout_edges(self) -> Tensor | None:
         """Edges of the training graph [2, E] that training does not see, to judge by; None without any."""
@@ -172,7 +193,11 @@ class Method(nn.Module):
 
     def release(self) -> None:
         """Drop the training graph and the losses: what is left embeds other graphs."""
-        self.context = replace(self.context, data=Data(), graph=None, generators={})
+        self.context = replace(self.context, data=Data(), graph=None, all_nodes=_no_graph, generators={})
         for name, child in list(self.named_children()):
             if isinstance(child, InfoNCE):
                 delattr(self, name)
+
+
+def _no_graph() -> GraphInput:
+    raise RuntimeError("the training graph was released")

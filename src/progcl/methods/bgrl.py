@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 from torch.optim import AdamW, Optimizer
@@ -11,6 +9,7 @@ from torch.optim import AdamW, Optimizer
 from progcl.config.methods import BgrlOptions
 from progcl.graph.loader import Batch, GraphInput
 from progcl.methods.base import Context, Method
+from progcl.methods.schedules import cosine_decay, warmup_cosine
 from progcl.nn.heads import Head
 from progcl.nn.momentum import MomentumCopy
 
@@ -43,26 +42,22 @@ class Bgrl(Method):
 
     def lr_factor(self, progress: float) -> float:
         """Linear warm-up, then cosine decay."""
-        warmup = self.options.warmup
-        return progress / warmup if progress < warmup else _cosine_decay((progress - warmup) / max(1 - warmup, 1e-12))
+        return warmup_cosine(progress, self.options.warmup)
 
     def loss(self, batch: Batch) -> Tensor:
         """Predict each view's target embeddings from the other view."""
         rates = zip(self.options.drop_edges, self.options.drop_features, ("view1", "view2"), strict=True)
-        views = [batch.view(edges, columns, self.context.generator(name)) for edges, columns, name in rates]
+        views = [
+            self.half_hop(batch.view(edges, columns, self.context.generator(name))) for edges, columns, name in rates
+        ]
         q1, q2 = (self.predictor(self.encoder(view)) for view in views)
         t1, t2 = (self.target(view) for view in views)
         return 2 - cosine_similarity(q1, t2).mean() - cosine_similarity(q2, t1).mean()
 
     def after_step(self, progress: float) -> None:
         """Move the target network, less and less."""
-        self.target.follow(self.encoder, 1 - (1 - self.options.momentum) * _cosine_decay(progress))
+        self.target.follow(self.encoder, 1 - (1 - self.options.momentum) * cosine_decay(progress))
 
     def embed(self, graph: GraphInput) -> Tensor:
         """Output of the online encoder [N, hidden]."""
         return graph.embed(self.encoder, self.context.progress)
-
-
-def _cosine_decay(progress: float) -> float:
-    """From 1 to 0."""
-    return (1 + math.cos(math.pi * progress)) / 2

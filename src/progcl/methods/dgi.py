@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import DeepGraphInfomax
@@ -34,7 +36,7 @@ class Dgi(Method):
     def loss(self, batch: Batch) -> Tensor:
         """Binary cross entropy of nodes and corrupted nodes, as PyG has it."""
         assert isinstance(batch, Graph), "the summary is that of the whole graph"
-        loss: Tensor = self.infomax.loss(*self.infomax(View(batch)))
+        loss: Tensor = self.infomax.loss(*self.infomax(self.half_hop(View(batch))))
         return loss
 
     def embed(self, graph: GraphInput) -> Tensor:
@@ -42,7 +44,7 @@ class Dgi(Method):
         return graph.embed(self.infomax.encoder, self.context.progress)
 
     def _corrupt(self, view: View) -> View:
-        return view.graph.shuffled(self.context.generator("corruption"))
+        return replace(view, permutation=view.graph.shuffled(self.context.generator("corruption")).permutation)
 
 
 def _summarize(embeddings: Tensor, *inputs: View) -> Tensor:

@@ -7,8 +7,15 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.config.methods import HopsOptions, PropagatedOptions, RandomInitOptions, RawOptions, SpectralOptions
-from progcl.data.structure import spectral_vectors
+from progcl.config.methods import (
+    HopsOptions,
+    PropagatedOptions,
+    RandomInitOptions,
+    RawOptions,
+    SpectralOptions,
+    WalkVectorsOptions,
+)
+from progcl.data.structure import spectral_vectors, walk_vectors
 from progcl.graph.hop_features import HopFeatures
 from progcl.graph.loader import GraphInput
 from progcl.graph.sparse import propagate, scale_features
@@ -73,6 +80,22 @@ class Spectral(Method):
         """Eigenvectors scaled by their eigenvalues, with unit rows, [N, dim]."""
         edges = graph.data.edge_index
         return spectral_vectors(edges.cpu(), graph.num_nodes, self.options.dim).to(edges.device)
+
+
+class WalkVectors(Method):
+    """DeepWalk's matrix, counted on few random walks and factorized, without features and without training.
+
+    Qiu, Dong, Ma, Li, Wang, Wang, Tang: NetSMF: Large-Scale Network Embedding as Sparse Matrix Factorization (2019),
+    with walks in place of its sampled paths.
+    """
+
+    Options = WalkVectorsOptions
+    trained = False
+
+    def embed(self, graph: GraphInput) -> Tensor:
+        """Left singular vectors scaled by their singular values, with unit rows, [N, dim]."""
+        edges = graph.data.edge_index
+        return walk_vectors(edges.cpu(), graph.num_nodes, self.options.dim).to(edges.device)
 
 
 class RandomInit(Method):

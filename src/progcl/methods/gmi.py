@@ -50,7 +50,7 @@ class Gmi(Method):
         """The three terms with their weights."""
         assert isinstance(batch, Graph), "edges of the whole graph are drawn from"
         view, options = View(batch), self.options
-        h = self.encoder(view)
+        h = self.encoder(self.half_hop(view))
         neighbors = self.activation(propagate(view.transform(self._first_weight().T), self.neighbor_mean))
         features = self.information(h, view.transform(self.feature_weight), self.bias[0])
         neighborhood = self.information(neighbors, h @ self.neighbor_weight, self.bias[1])

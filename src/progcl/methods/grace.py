@@ -42,7 +42,7 @@ class Grace(Method):
             assert not isinstance(batch, SampledBatch), "a batch is contrasted as a whole"
             batch, anchors = batch.restrict(anchors, workers.shard), None
         h1, h2 = (
-            self.projector(self.encoder(batch.view(*rates, self.context.generator(name))))
+            self.projector(self.encoder(self.half_hop(batch.view(*rates, self.context.generator(name)))))
             for rates, name in zip(self.rates, ("view1", "view2"), strict=True)
         )
         if batch.seeds is not None:  # every process has embedded its shard of them

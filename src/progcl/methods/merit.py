@@ -91,14 +91,17 @@ class Merit(Method):
         return loss
 
     def views(self, graph: Graph) -> tuple[View, View]:
-        """The graph with edges dropped and added, and its diffusion with edges dropped; both with columns dropped."""
+        """The graph with edges dropped and added, and its diffusion with edges dropped; both with columns dropped.
+
+        The diffusion has weights, and so no slow nodes.
+        """
         first, second = self.context.generator("view1"), self.context.generator("view2")
         rates = list(zip(self.options.drop_edges, self.options.drop_features, strict=True))
         view = graph.view(*rates[0], first)
         if self.options.add_edges:
             added = random_edges(graph, self.options.add_edges, first)
             view = View(graph, view.edge_mask, view.feature_mask, added)
-        return view, self.diffusion(graph).view(*rates[1], second)
+        return self.half_hop(view), self.diffusion(graph).view(*rates[1], second)
 
     def diffusion(self, graph: Graph) -> Graph:
         """The graph with the diffusion's edges in place of its own, prepared once, or anew for a window."""

@@ -46,10 +46,12 @@ class Mvgrl(Method):
         assert isinstance(batch, Graph), "the diffusion is that of the whole graph"
         assert self.diffused is not None
         graphs = self.sample(batch, self.diffused)
-        corruption = batch.shuffled(self.context.generator("corruption"))  # the same permutation for both views
+        views = self.half_hop(View(graphs[0])), View(graphs[1])  # the diffusion has weights, and so no slow nodes
+        permutation = batch.shuffled(self.context.generator("corruption")).permutation  # the same for both views
         encoders = self.encoder, self.diffusion_encoder
-        h1, h2 = (encoder(View(graph)) for encoder, graph in zip(encoders, graphs, strict=True))
-        c1, c2 = (encoder(replace(corruption, graph=graph)) for encoder, graph in zip(encoders, graphs, strict=True))
+        h1, h2 = (encoder(view) for encoder, view in zip(encoders, views, strict=True))
+        corrupted = (replace(view, permutation=permutation) for view in views)
+        c1, c2 = (encoder(view) for encoder, view in zip(encoders, corrupted, strict=True))
         return cross_view_infomax(h1, h2, c1, c2, self.weight, self.bias)
 
     def sample(self, *graphs: Graph) -> tuple[Graph, ...]:

@@ -81,7 +81,7 @@ class Neighbors(Method):
             nodes, pairs = self.pair(seeds.to(self.context.data.edge_index.device), key)
             assert not isinstance(batch, SampledBatch), "a sampled batch brings its pairs"
             batch = batch.restrict(nodes, workers.shard, pairs)
-        h = self.projector(self.encoder(batch.full_view()))
+        h = self.projector(self.encoder(self.half_hop(batch.full_view())))
         if batch.seeds is not None:  # every process has embedded its shard of them
             h = workers.gather(h, len(batch.seeds))
         loss: Tensor = self.criterion(h, nodes=batch.seeds, positives=batch.pairs)

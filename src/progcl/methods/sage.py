@@ -68,7 +68,7 @@ class Sage(Method):
             everyone = torch.arange(self.context.graph.num_nodes, device=self.context.data.edge_index.device)
             key = int(torch.randint(KEY_RANGE, (), generator=self.context.generator("pairs")))
             pairs = self.pair(everyone, key).pairs
-        z = normalize(self.encoder(batch.full_view()), dim=1)
+        z = normalize(self.encoder(self.half_hop(batch.full_view())), dim=1)
         return walk_loss(z, pairs[:, :-NOISE_PER_STEP], pairs[1, -NOISE_PER_STEP:], self.options.negatives)
 
     def embed(self, graph: GraphInput) -> Tensor:

@@ -39,7 +39,8 @@ class Signa(Method):
         assert isinstance(batch, Graph), "every node is told from all others"
         edges = self.context.data.edge_index
         kept = torch.rand(edges.size(1), generator=self.context.generator("edges")) >= self.options.drop_positives
-        loss: Tensor = self.criterion(self.projector(self.encoder(batch.full_view())), edges[:, kept.to(edges.device)])
+        h = self.projector(self.encoder(self.half_hop(batch.full_view())))
+        loss: Tensor = self.criterion(h, edges[:, kept.to(edges.device)])
         return loss
 
     def embed(self, graph: GraphInput) -> Tensor:

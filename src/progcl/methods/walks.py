@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, normalize, softplus
 from torch.optim import Optimizer, SparseAdam
 
-from progcl.config.methods import DeepWalkFeaturesOptions, DeepWalkOptions, Node2VecOptions
+from progcl.config.walks import DeepWalkFeaturesOptions, DeepWalkOptions, Node2VecOptions
 from progcl.errors import InputError
 from progcl.graph.hop_features import project, svd_directions
 from progcl.graph.loader import GraphInput

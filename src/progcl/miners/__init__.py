@@ -9,7 +9,6 @@ from torch_geometric.data import Data
 
 from progcl.config.miners import MINER_ENTRIES, MinerOptions, OwnMinerOptions
 from progcl.data.labels import oracle_classes
-from progcl.errors import InputError
 from progcl.miners.base import Block, Miner, Plan
 from progcl.miners.debiased import DCL, HCL
 from progcl.miners.frozen import FrozenPosterior
@@ -17,7 +16,7 @@ from progcl.miners.mochi import MoCHi
 from progcl.miners.progcl import ProGCLMix, ProGCLWeight
 from progcl.miners.ring import Ring
 from progcl.posteriors.baselines import Oracle
-from progcl.registry import build, find, import_target
+from progcl.registry import build, find, import_target, require_subclass
 
 __all__ = [
     "DCL",
@@ -47,8 +46,4 @@ def make_miner(options: MinerOptions, seed: int = 0, data: Data | None = None, p
     values = {**({} if isinstance(options, OwnMinerOptions) else asdict(options)), "seed": seed, "per_batch": per_batch}
     if values.get("estimator") == "oracle" and data is not None:
         values["estimator"] = Oracle(oracle_classes(data))
-    miner = build(find(MINERS, options.name, "miner"), values, own)
-    if not isinstance(miner, Miner):
-        hint = "derive the class from progcl.Miner"
-        raise InputError(f"`{options.name}` makes no Miner, but {type(miner).__name__}", hint)
-    return miner
+    return build(require_subclass(find(MINERS, options.name, "miner"), Miner, options.name), values, own)

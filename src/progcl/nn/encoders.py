@@ -93,13 +93,17 @@ class MLP(nn.Module):
 
     def layer(self, number: int, inputs: LayerInput) -> Tensor:
         """Output of one layer, [targets, width]."""
-        layer = self.layers[number]
-        assert isinstance(layer, nn.Linear)
-        out: Tensor = self.linear(inputs, layer.weight.T) + layer.bias
+        out = self.affine(number, inputs)
         steps = (self.activation, self.norms[number]) if self.norm_last else (self.norms[number], self.activation)
         for step in steps:
             out = step(out)
         return out
+
+    def affine(self, number: int, inputs: LayerInput) -> Tensor:
+        """Output of one layer before normalization and activation."""
+        layer = self.layers[number]
+        assert isinstance(layer, nn.Linear)
+        return self.linear(inputs, layer.weight.T) + layer.bias
 
     def linear(self, inputs: LayerInput, weight: Tensor) -> Tensor:
         """X W: no message passing."""

@@ -49,16 +49,9 @@ class Head(nn.Module):
         return out
 
 
-class BlankLinear(nn.Linear):
-    """A linear layer whose values are yet to be set: torch's own would draw from the global generator."""
-
-    def reset_parameters(self) -> None:
-        """Leave them as they are."""
-
-
 def uniform_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with torch's own initialization, weights and bias uniform within ±1/√inputs."""
-    layer = BlankLinear(inputs, outputs)
+    layer = _linear(inputs, outputs)
     for parameter in (layer.weight, layer.bias):
         nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5, generator=generator)
     return layer
@@ -66,10 +59,16 @@ def uniform_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.
 
 def glorot_linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Glorot-uniform weights and zero bias."""
-    layer = BlankLinear(inputs, outputs)
+    layer = _linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer to initialize; torch draws first values from the global generator, whose state is kept."""
+    with torch.random.fork_rng(devices=[]):
+        return nn.Linear(inputs, outputs)
 
 
 INITS: dict[str, MakeLinear] = {"glorot": glorot_linear, "torch": uniform_linear}

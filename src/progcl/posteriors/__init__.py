@@ -34,10 +34,12 @@ def make_posterior(kind: str | PosteriorLike, **options: Any) -> Posterior:
     Raises:
         InputError: the name is unknown, or the object has no `fit` and `predict_proba`
     """
-    estimator: Any = build(find(POSTERIORS, kind, "estimator"), options) if isinstance(kind, str) else kind
-    if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "predict_proba")):
+    found: Any = find(POSTERIORS, kind, "estimator") if isinstance(kind, str) else kind
+    is_estimator = hasattr(found, "fit") and hasattr(found, "predict_proba")
+    if not is_estimator or isinstance(found, type) != isinstance(kind, str):
         known = f"known: {', '.join(POSTERIORS)}"
-        raise InputError(f"`estimator` needs fit and predict_proba (got {estimator!r})", known)
+        raise InputError(f"`estimator` needs fit and predict_proba (got {found!r})", known)
+    estimator = build(found, options) if isinstance(kind, str) else found
     return estimator if isinstance(estimator, Posterior) else Tabulated(estimator)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+from scipy.signal import find_peaks
 from torch import nn
 from torch_geometric.data import Data
 
@@ -20,6 +22,7 @@ from progcl.report.charts import Axis, Chart
 Array = NDArray[np.float64]
 
 DENSITY_BINS, PROBABILITY_BINS = 80, 40
+MODE_WIDTH, MODE_PROMINENCE = 2, 0.05  # bins that a mode is smoothed by, and how far it stands out, of the highest
 PAIRS = 1_000_000  # sampled negatives
 PAIRS_AT_ONCE = 2**14  # whose vectors are gathered together
 
@@ -67,6 +70,29 @@ class MixturePlot:
             chances = np.histogram(p, PROBABILITY_BINS, (0, 1))[0] / len(s)
         return cls(miner.start_epoch, density, grid, fitted, probability, chances)
 
+    @property
+    def modes(self) -> int:
+        """Number of modes of the histogram of all negatives.
+
+        Peaks of the bins after smoothing, which stand out by at least 5 % of the highest.
+        """
+        smooth = gaussian_filter1d(np.sum([*self.density.values()], axis=0), MODE_WIDTH, mode="constant")
+        peaks, _ = find_peaks(np.pad(smooth, 1), prominence=MODE_PROMINENCE * smooth.max())
+        return len(peaks)
+
+    def false_share(self, hardest: float = 1.0) -> float | None:
+        """Share of false negatives among the given share of most similar ones; None without labels.
+
+        Within a bin, true and false ones count as evenly spread.
+        """
+        false = next((values for name, values in self.density.items() if name.startswith("false")), None)
+        if false is None:
+            return None
+        together = np.sum([*self.density.values()], axis=0)
+        every, false = (np.cumsum([0, *values[::-1]]) for values in (together, false))
+        number = hardest * every[-1]
+        return float(np.interp(number, every, false) / number)
+
     def to_json(self) -> str:
         """All fields, to six digits."""
         return json.dumps(asdict(self), default=lambda values: [float(f"{value:.6g}") for value in values]) + "\n"
@@ -86,6 +112,8 @@ def plot_data(module: nn.Module, data: Data | None) -> MixturePlot | None:
     """Plot data of the first miner in `module` that has fitted one mixture to all nodes, or has given it up.
 
     None if there is none.
+
+    Similarities of one mode, which no mixture fits, are shown without it.
 
     Args:
         module: a method, a loss or a miner
@@ -145,7 +173,12 @@ def _sample_negatives(miner: FrozenPosterior, data: Data | None, pairs: int) -> 
     if labels is None:
         return s, None
     labels = labels.to(first.device)
-    return s, (labels[first] == labels[second]).cpu().numpy()
+    has_labels = ((labels[first] >= 0) & (labels[second] >= 0)).cpu().numpy()
+    return (
+        (s, None)
+        if not has_labels.any()
+        else (s[has_labels], (labels[first] == labels[second]).cpu().numpy()[has_labels])
+    )
 
 
 def _density_limit(plot: MixturePlot) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from progcl.data.labels import NO_LABEL
 from progcl.errors import InputError
 from progcl.report.charts import Chart, draw_loss, load_styles
 from progcl.report.maps import Map, make_map
@@ -24,6 +25,7 @@ from progcl.report.tables import render_neighbors, render_scores
 from progcl.training.checkpoint import write_atomically
 
 MAX_CLASSES = 40  # the page has that many combinations of color and shape
+HARDEST = 0.01  # most similar negatives, of which the share of false ones is told
 
 
 def write_report(story: Story, path: Path, seed: int = 0, quick: bool = False) -> None:
@@ -40,7 +42,8 @@ def render_page(story: Story, seed: int = 0, quick: bool = False) -> str:
     """
     _validate(story)
     classes = sort_classes(story.labels) if story.labels else None
-    chart = make_map(story.embeddings, min(len(classes), MAX_CLASSES) if classes else None, seed, quick=quick)
+    known = len([name for name in classes if name != NO_LABEL]) if classes else 0
+    chart = make_map(story.embeddings, min(known, MAX_CLASSES) or None, seed, quick=quick)
     style, script = load_styles() + _load_asset("page.css"), _load_asset("search.js") + _load_asset("map.js")
     summary = _render_facts(story.facts) + render_scores(story.scores)
     fields = {
@@ -70,11 +73,13 @@ def encode_json(content: Any) -> str:
 
 
 def sort_classes(labels: list[str]) -> list[str]:
-    """The distinct classes in natural order (2 before 10); if there are too many to show, by size."""
+    """The distinct classes in natural order (2 before 10), or by size if there are too many to show; no label last."""
     names, sizes = np.unique(np.array(labels, dtype=object), return_counts=True)
     if len(names) > MAX_CLASSES:
-        return [str(names[index]) for index in np.argsort(-sizes, kind="stable")]
-    return sorted(map(str, names), key=lambda name: [(int(n or -1), text) for n, text in _split_digits(name)])
+        ordered = [str(names[index]) for index in np.argsort(-sizes, kind="stable")]
+    else:
+        ordered = sorted(map(str, names), key=lambda name: [(int(n or -1), text) for n, text in _split_digits(name)])
+    return sorted(ordered, key=lambda name: name == NO_LABEL)
 
 
 def _validate(story: Story) -> None:
@@ -134,7 +139,7 @@ def _describe_map(story: Story, chart: Map) -> str:
         "directions may lie on top of each other.",
     }
     sample = f"A random sample of {shown:,} of the {total:,} nodes; neighbors on the map are the nearest among these."
-    by_class = len(set(story.labels or [])) == int(chart.clusters.max()) + 1
+    by_class = len(set(story.labels or []) - {NO_LABEL}) == int(chart.clusters.max()) + 1
     number = ", as many as there are classes" if by_class else ""
     clusters = f"Clusters are those of k-means in the embeddings{number}."
     return " ".join(["Each dot is a node.", methods[chart.method], *([sample] if shown < total else []), clusters])
@@ -182,6 +187,9 @@ def _render_mixture(plot: MixturePlot) -> str:
         note += " The curves are the two groups that the mixture found, without labels."
     if plot.probability is not None:
         note += " Dashed: the probability that a pair of this similarity is a true negative."
+    share, base = plot.false_share(HARDEST), plot.false_share()
+    if share is not None and base is not None:
+        note += f" By label, {share:.0%} of the most similar {HARDEST:.0%} are false negatives, and {base:.0%} of all."
     return _render_figure("Similarities of negatives", draw_mixture(plot), note)
 
 

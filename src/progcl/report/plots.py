@@ -68,7 +68,7 @@ def _sample_block(views: tuple[Tensor, Tensor], data: Data) -> tuple[Block, Tens
     """A block of random anchors, and whether anchor and candidate share a class, [b, 2, N]."""
     anchors = torch.randperm(len(views[0]), generator=torch.Generator().manual_seed(0))[:ANCHORS]
     sim = torch.stack([views[0][anchors] @ bank.T for bank in (views[1], views[0])], dim=1)
-    same_class = (data.y[anchors, None] == data.y)[:, None].expand_as(sim)
+    same_class = ((data.y[anchors, None] == data.y) & (data.y >= 0))[:, None].expand_as(sim)
     pos = (views[0] * views[1]).sum(dim=1)[anchors]
     return Block(sim, pos, (views[1], views[0]), anchors, 0, tau=1), same_class
 

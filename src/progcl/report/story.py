@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from progcl.checksums import REWRITE, DamagedFile, read_json, read_json_lines
 from progcl.config.load import load_config
 from progcl.config.options import Options
 from progcl.config.schema import Config
+from progcl.data.images import is_images
 from progcl.data.labels import node_class_names
 from progcl.evaluation.scores import Score, describe_run, load_scores
 from progcl.export import load_run_embeddings
@@ -52,23 +54,26 @@ class Story:
     score: Score | None = None
 
 
-def load_story(run: Path, data: Data) -> Story:
-    """Read the folder of a finished run on the graph `data`."""
-    vectors, ids = load_run_embeddings(run)
-    config = load_config(run / "config.yaml")
-    result = json.loads((run / "result.json").read_text())
-    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
+    """Read the folder of a finished run on the graph `data`; its configuration, too, unless it is given.
+
+    Raises:
+        InputError: if the run is not finished, a file is damaged, or the run is one on another graph
+    """
+    vectors, ids = load_run_embeddings(run, nodes=int(data.num_nodes))
+    config = config or load_config(run / "config.yaml")
+    result = read_json(run / "result.json")
     plot, own = run / "curves.json", result["score"]
-    score = Score(own["protocol"], tuple(own["accuracies"])) if own else None
+    score = Score.from_dict(own) if own else None
     mixture: dict[str, Any] = result["facts"].get("mixture", {})
     name = Path(config.data.graph).name if config.data.graph else config.data.name
     return Story(
         title=f"{name}: {describe_run(config, result['facts'])}",
         facts=_list_facts(config, data, result, vectors.shape[1]),
         warnings=[*data.get("remarks", []), *_warn_unimodal(mixture), *describe_facts(result["facts"])],
-        losses=[record["loss"] for record in log],
+        losses=_read_losses(run, result["loss"]),
         start_epoch=None if mixture.get("degenerate", True) else getattr(config.miner, "start_epoch", None),
-        mixture=MixturePlot.from_json(plot.read_text()) if plot.exists() else None,
+        mixture=MixturePlot.from_json(json.dumps(read_json(plot))) if plot.exists() else None,
         embeddings=vectors,
         ids=ids,
         labels=node_class_names(data),
@@ -77,16 +82,27 @@ def load_story(run: Path, data: Data) -> Story:
     )
 
 
+def _read_losses(run: Path, last: float | None) -> list[float]:
+    """Losses of all epochs; raise `DamagedFile` if lines of the log are missing."""
+    log = read_json_lines(run / "log.jsonl")
+    losses: list[float] = [record["loss"] for record in log]
+    is_complete = [record["epoch"] for record in log] == list(range(1, len(log) + 1))
+    if not is_complete or (losses[-1] if losses else None) != last:
+        raise DamagedFile(f"`{run / 'log.jsonl'}` is damaged: it does not hold every epoch", REWRITE)
+    return losses
+
+
 def _list_facts(config: Config, data: Data, result: dict[str, Any], width: int) -> dict[str, str]:
     nodes, edges, features = int(data.num_nodes), data.edge_index.size(1) // 2, data.x.size(1)
     encoder, batch = config.encoder, config.batch.size
     depth = f"up to {encoder.hops[-1]} hops" if config.reads_hop_table else f"{encoder.layers} layers"
+    network = "residual network" if is_images(data) else f"{encoder.name}, {depth}"
     batches = f"batches of {batch:,} nodes" if batch else "the whole graph in each step"
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items() if name != "scikit-learn")
     return {
         "graph": f"{nodes:,} nodes, {edges:,} edges, {features:,} features",
         "method": _describe_options(config.method),
-        "encoder": f"{encoder.name}, {depth}, {encoder.hidden} dimensions",
+        "encoder": f"{network}, {encoder.hidden} dimensions",
         "embedding": _describe_output(config, result["facts"], width),
         "negatives": _describe_options(config.miner),
         "training": f"{batches}, τ = {config.loss.tau:g}, learning rate {config.train.lr:g}, seed {config.train.seed}",

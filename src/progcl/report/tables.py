@@ -6,7 +6,8 @@ from html import escape
 
 import numpy as np
 
-from progcl.evaluation.scores import Score
+from progcl.data.labels import NO_LABEL
+from progcl.evaluation.scores import MAJORITY, Score, list_columns
 from progcl.export import nearest
 from progcl.report.charts import draw_strip
 from progcl.report.maps import Map
@@ -16,22 +17,31 @@ EXAMPLE_NODES, EXAMPLE_NEIGHBORS = 6, 5  # rows of the table of nearest neighbor
 
 
 def render_scores(scores: dict[str, Score]) -> str:
-    """Table of the probe's accuracies."""
+    """Table of the probe's scores, and of predicting the largest class always."""
     if not scores:
         return ""
     accuracies = [value for score in scores.values() for value in score.accuracies]
     low, high = min(accuracies), max(accuracies)
+    first = next(iter(scores.values()))
+    measures = [name for name, _ in list_columns(first)]
     rows = [
         f'<tr><th scope="row">{escape(name)}</th><td data-name="protocol">{escape(score.protocol)}</td>'
-        f'<td class="number" data-name="accuracy">{score} %</td>'
-        f"<td>{draw_strip(score.accuracies, low, high)}</td></tr>"
+        + "".join(f'<td class="number" data-name="{what}">{text} %</td>' for what, text in list_columns(score))
+        + f"<td>{draw_strip(score.accuracies, low, high)}</td></tr>"
         for name, score in scores.items()
     ]
-    head = ["embeddings", "protocol", "accuracy", f"splits, {low:.1f} to {high:.1f}"]
+    if first.majority is not None:
+        cells = f'<td class="number" data-name="accuracy">{first.majority:.2f} %</td>' + "<td></td>" * len(measures)
+        rows.append(f'<tr><th scope="row">{MAJORITY}</th><td></td>{cells}</tr>')
+    head = ["embeddings", "protocol", *measures, f"splits, {low:.1f} to {high:.1f}"]
     note = (
         "A linear classifier predicts the labels from the embeddings. It is trained on a few labeled nodes and tested "
         "on others. Each dot is one such split of the nodes; accuracy is the mean ± standard deviation over splits."
     )
+    if first.macro_f1:
+        note += " Macro-F1 counts small classes as much as large ones."
+    if first.nodes is not None:
+        note += f" {first.nodes:,} nodes have labels; the others are not scored."
     return _render_table("Probe", head, rows, note)
 
 
@@ -71,7 +81,8 @@ def choose_examples(chart: Map, seed: int, number: int = EXAMPLE_NODES) -> list[
 def _render_chip(story: Story, node: int, other: int, cosine: float, index: int | None) -> str:
     """A neighbor of a node; a button if it is on the map."""
     labels = story.labels
-    kind = "chip differs" if labels and labels[node] != labels[other] else "chip"
+    known = labels and NO_LABEL not in (labels[node], labels[other])
+    kind = "chip differs" if labels and known and labels[node] != labels[other] else "chip"
     name, label = escape(story.ids[other]), f"<small>{escape(labels[other])}</small>" if labels else ""
     content = f'<span class="id">{name}</span>{label}<small class="number">{cosine:.3f}</small>'
     if index is None:

@@ -1,4 +1,4 @@
-"""Which blocks an embedding should have, judged without labels: by links that training did not see."""
+"""How much learned vectors should count in an embedding, judged without labels: by links that training did not see."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any, Literal
 import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
+from torch.nn.functional import cosine_similarity, normalize
 from torch_geometric.data import Data
 
 from progcl.graph.hop_features import HopFeatures, project
 
-MIN_HELDOUT, MAX_PAIRS = 50, 20_000  # edges to judge by
+MIN_HELDOUT, MAX_PAIRS = 20, 20_000  # edges to judge by
+NEAREST, MAX_RANKED = 10, 200  # nodes nearest to a link's source by features, and links that are looked up there
+MAX_SIMILARITIES = 2**24  # held at once
 SEED = 0  # of the pairs without a link
-MIN_LOG_ODDS = 0.8  # of the learned vectors' AUC, as a share of those of features smoothed over all other links
-MIN_GAIN = 0.01  # in AUC, of the learned vectors over the features that they were learned from
+MIN_WEIGHT = 0.05  # below which learned vectors are left out
+FROM_FEATURES = 0.5  # share of links among the nearest above which a graph is one of nearest neighbors
 LINKS_MATTER = 0.52  # AUC below which linked nodes are no more alike than others
 LINKS_OPPOSE = 0.42  # below this, they are so unlike that hops tell much
 
@@ -29,18 +31,18 @@ Blocks = Literal["learned", "untrained", "own"]
 class Choice:
     """How well three kinds of vectors tell held-out links from random pairs, and what follows.
 
-    Each is the area under the ROC curve of cosines.
-
     Attributes:
-        learned: of the learned vectors, before any smoothing
+        learned: area under the ROC curve (AUC) of the learned vectors' cosines, before any smoothing
         features: of features of several hops, propagated without the held-out links
         own: of a node's own features
-        varies: whether these differ from node to node
+        nearest: share of held-out links that lead to one of the ten nodes nearest by own features
+        varies: whether own features differ from node to node
     """
 
     learned: float
     features: float
     own: float
+    nearest: float = 0.0
     varies: bool = True
 
     @classmethod
@@ -51,36 +53,50 @@ class Choice:
         own = project(data.x, features.directions).to(learned.device)
         stacked = features.transform(seen)
         first, second, third = (link_auc(each - each.mean(dim=0), heldout) for each in (learned, stacked, own))
-        return cls(first, second, third, varies=bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6))
+        varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
+        return cls(first, second, third, nearest_hits(own, heldout, seen.edge_index) if varies else 0.0, varies)
+
+    @property
+    def weight(self) -> float:
+        """Length of the learned vectors in the embedding, from 0 to 1.
+
+        Learned vectors see no links when they embed. They are good if, from features alone, they predict links as well
+        as features do that were smoothed over all other links: the weight is the squared ratio of the log-odds of
+        both AUCs. It is 0 in a graph of nearest neighbors, where links follow from the features and teach nothing.
+        """
+        if self.nearest >= FROM_FEATURES or self.features <= 0.5:
+            return 0.0
+        weight = min(1.0, max(0.0, log_odds(self.learned) / log_odds(self.features))) ** 2
+        return weight if weight >= MIN_WEIGHT else 0.0
 
     @property
     def blocks(self) -> Blocks:
-        """`learned` and all others; those that need no training; or a node's own features alone.
-
-        Learned vectors see no links when they embed. They are good if, from features alone, they predict links nearly
-        as well as features do that were smoothed over all other links; and better than the features that they were
-        learned from, which they cannot in a graph of nearest neighbors, where links follow from the features.
-        """
+        """`learned` and all others; those that need no training; or a node's own features alone."""
         if max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE and self.varies:
             return "own"
-        is_good = log_odds(self.learned) >= MIN_LOG_ODDS * log_odds(self.features)
-        return "learned" if is_good and self.learned >= self.own + MIN_GAIN else "untrained"
+        return "learned" if self.weight else "untrained"
 
     def facts(self) -> dict[str, Any]:
         """In plain numbers, for results and logs."""
         areas = {"learned": self.learned, "features": self.features, "own": self.own}
-        return {"blocks": self.blocks, "auc": {name: round(value, 4) for name, value in areas.items()}}
+        weight = self.weight if self.blocks == "learned" else 0.0
+        facts: dict[str, Any] = {"blocks": self.blocks, "weight": round(weight, 4), "nearest": round(self.nearest, 4)}
+        return {**facts, "auc": {name: round(value, 4) for name, value in areas.items()}}
 
 
 def describe_choice(facts: dict[str, Any]) -> str:
     """A sentence on what was chosen, and why."""
     learned, features, own = (facts["auc"][name] for name in ("learned", "features", "own"))
+    from_features = f"{facts['nearest']:.0%} of links lead to one of a node's {NEAREST} nearest by features"
+    why_not = (
+        f"links follow from the features, {from_features}"
+        if facts["nearest"] >= FROM_FEATURES
+        else "the features are too weak to learn from"
+    )
     reasons = {
-        "learned": "learned vectors are part of the embedding, as they predict links from features alone",
-        "untrained": "training did not earn its place and is left out: "
-        + (
-            "the features are too weak to learn from" if learned >= own + MIN_GAIN else "links follow from the features"
-        ),
+        "learned": f"learned vectors count {facts['weight']:.2f} times as much as features of several hops, since they"
+        " predict links from a node's own features",
+        "untrained": f"training did not earn its place and is left out: {why_not}",
         "own": "links do not connect similar nodes: the embedding is a node's own features",
     }
     areas = f"learned {learned:.3f}, features of several hops {features:.3f}, own features {own:.3f}"
@@ -96,11 +112,31 @@ def log_odds(auc: float) -> float:
 def link_auc(vectors: Tensor, links: Tensor) -> float:
     """Area under the ROC curve of cosines: links [2, E] against as many random pairs of nodes."""
     generator = torch.Generator().manual_seed(SEED)
-    chosen = links.cpu()[:, torch.randperm(links.size(1), generator=generator)[:MAX_PAIRS]]
+    chosen = _sample(links, MAX_PAIRS, generator)
     others = torch.randint(len(vectors), tuple(chosen.shape), generator=generator)
     pairs = torch.cat([chosen, others], dim=1).to(vectors.device)
     cosines = cosine_similarity(vectors[pairs[0]], vectors[pairs[1]], dim=1).cpu()
     return float(roc_auc_score([True] * chosen.size(1) + [False] * others.size(1), cosines.numpy()))
+
+
+def nearest_hits(vectors: Tensor, links: Tensor, edges: Tensor) -> float:
+    """Share of links [2, E] whose target is among the ten nodes nearest to the source by cosine.
+
+    Nodes that `edges` [2, E'] link to the source are left out of the ranking, as is itself; equal cosines count half.
+    """
+    unit = normalize(vectors, dim=1)
+    chosen = _sample(links, MAX_RANKED, torch.Generator().manual_seed(SEED)).to(unit.device)
+    hits = 0
+    for source, target in (pairs.unbind() for pairs in chosen.split(max(1, MAX_SIMILARITIES // len(unit)), dim=1)):
+        cosines = unit[source] @ unit.T  # [b, N]
+        expected = cosines.gather(1, target[:, None])
+        known = edges[:, torch.isin(edges[0], source)]
+        row, edge = (source[:, None] == known[0]).nonzero().unbind(dim=1)
+        cosines[row, known[1, edge]] = -2.0
+        cosines.scatter_(1, source[:, None], -2.0)
+        rank = (cosines > expected).sum(dim=1) + (cosines == expected).sum(dim=1) / 2
+        hits += int((rank <= NEAREST).sum())
+    return hits / max(1, chosen.size(1))
 
 
 def remove_edges(edges: Tensor, removed: Tensor, nodes: int) -> Tensor:
@@ -108,3 +144,8 @@ def remove_edges(edges: Tensor, removed: Tensor, nodes: int) -> Tensor:
     both = torch.cat([removed, removed.flip(0)], dim=1)
     keys, gone = (pairs[0] * nodes + pairs[1] for pairs in (edges, both))
     return edges[:, ~torch.isin(keys, gone)]
+
+
+def _sample(links: Tensor, most: int, generator: torch.Generator) -> Tensor:
+    """At most so many of the links [2, E]."""
+    return links.cpu()[:, torch.randperm(links.size(1), generator=generator)[:most]]

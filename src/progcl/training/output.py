@@ -14,12 +14,12 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
-from progcl.data.structure import spectral_vectors
+from progcl.data.structure import walk_vectors
 from progcl.errors import InputError
 from progcl.graph.hop_features import HopFeatures, apply_pca, fit_pca, stack_hops
 from progcl.training.choice import Choice, describe_choice, link_auc
 
-STRUCTURE_SCALE = 0.5  # length of the spectral vectors' rows: as long as the others they do harm (docs/recipes.md)
+OWN_FEATURES_WEIGHT = 0.5  # of the learned vectors, from which on they stand for a node's own features
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class Output:
     Attributes:
         center: mean of the learned vectors over the training graph [d]
         smooth: powers of Â, a block each; empty takes the vectors as they are
-        is_learned: whether the learned vectors are part of the embedding
+        weight: length of the learned vectors beside the other blocks; 0 leaves them out
         features: the features without training; None for none
-        structure: number of spectral vectors; 0 for none
-        graph: checksum of the edges, which spectral vectors belong to
+        structure: number of walk vectors of the graph; 0 for none
+        graph: checksum of the edges, which walk vectors belong to
         pca: the reduction of all blocks; None for none
         choice: how the blocks were chosen; None if they were not
-        not_judged: why they were not, where a choice was asked for
+        not_judged: why nothing was trained, where a choice was asked for
         cost: of the reduction, in plain numbers
     """
 
     center: Tensor
     smooth: tuple[int, ...] = ()
-    is_learned: bool = True
+    weight: float = 1.0
     features: HopFeatures | None = None
     structure: int = 0
     graph: int = 0
@@ -54,19 +54,18 @@ class Output:
     def fit(cls, config: Config, learned: Tensor, data: Data, choice: Choice | str = "") -> Output:
         """Fit to the learned vectors [N, d] of the training graph.
 
-        For `output.blocks` auto, `choice` is how they were judged, or why not: then all blocks are taken.
+        For `output.blocks` auto, `choice` is how they were judged, or why nothing was trained.
         """
         options, hops = config.output, config.hops
-        chosen = choice.blocks if isinstance(choice, Choice) else "learned"
-        blocks = chosen if options.blocks == "auto" else options.blocks
+        blocks, weight = _resolve_blocks(options.blocks, choice)
         structure = 0 if blocks == "own" or data.get("structural") else options.structure
-        powers = {"learned": hops.beside, "untrained": hops.powers, "own": [0]}
-        hops = replace(hops, powers=powers[blocks])
+        powers = [0] if blocks == "own" else hops.beside if weight >= OWN_FEATURES_WEIGHT else hops.powers
+        has_features = options.features or blocks == "own"
         output = cls(
             center=learned.mean(dim=0),
             smooth=tuple(options.smooth),
-            is_learned=blocks == "learned",
-            features=HopFeatures.fit(data, hops) if options.features or blocks == "own" else None,
+            weight=weight,
+            features=HopFeatures.fit(data, replace(hops, powers=powers)) if has_features else None,
             structure=structure,
             graph=_checksum(data) if structure else 0,
             choice=choice if isinstance(choice, Choice) else None,
@@ -78,22 +77,22 @@ class Output:
         """The embeddings [N, D] of a graph, given the vectors [N, d] that its method has learned for it.
 
         Raises:
-            InputError: there are spectral vectors, and it is not the graph that they were computed for
+            InputError: there are walk vectors, and it is not the graph that they were computed for
         """
         if self.structure and _checksum(data) != self.graph:
-            hint = "--output.structure 0, which leaves the spectral vectors out"
-            raise InputError("spectral vectors of another graph are not comparable", hint)
+            hint = "--output.structure 0, which leaves the walk vectors out"
+            raise InputError("walk vectors of another graph are not comparable", hint)
+        is_alone = self.features is None and not self.structure
         blocks = []
-        if self.is_learned:
-            center = self.center.to(learned.device)
-            blocks.append(stack_hops(learned - center, data, self.smooth) if self.smooth else learned)
+        if self.smooth and self.weight:
+            blocks.append(self.weight * stack_hops(learned - self.center.to(learned.device), data, self.smooth))
+        elif self.weight:
+            blocks.append(learned if is_alone else self.weight * normalize(learned, dim=1))
         if self.features is not None:
             blocks.append(normalize(self.features.transform(data), dim=1))
         if self.structure:
-            vectors = spectral_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure)
-            blocks.append(STRUCTURE_SCALE * vectors.to(learned.device))
-        if len(blocks) > 1 and self.is_learned and not self.smooth:
-            blocks[0] = normalize(blocks[0], dim=1)
+            vectors = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure)
+            blocks.append(self.structure_weight * vectors.to(learned.device))
         embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
         return embeddings if self.pca is None else apply_pca(self.pca, embeddings)
 
@@ -104,14 +103,19 @@ class Output:
         return facts if self.blocks == ["learned"] else {"blocks": self.blocks, **facts}
 
     @property
+    def structure_weight(self) -> float:
+        """Length of the walk vectors: the less the features tell, the more they count (docs/recipes.md)."""
+        return 1 - self.weight / 2
+
+    @property
     def blocks(self) -> list[str]:
         """Names of the blocks."""
         names = {0: "learned", 1: "smoothed once"}
         smoothed = [names.get(power, f"smoothed {power} times") for power in self.smooth] or ["learned"]
-        blocks = smoothed if self.is_learned else []
+        blocks = smoothed if self.weight else []
         if self.features is not None:
             blocks.append("features of several hops" if len(self.features.hops) > 1 else "own features")
-        return [*blocks, "spectral vectors"] if self.structure else blocks
+        return [*blocks, "walk vectors"] if self.structure else blocks
 
     def _reduce(self, blocks: Tensor, data: Data, dimensions: int) -> Output:
         """With a PCA fitted to all blocks [N, D], and what it costs: variance, and how well links are predicted."""
@@ -132,7 +136,7 @@ class Output:
 def describe_facts(facts: dict[str, Any]) -> list[str]:
     """Sentences on what was chosen, and what a reduction costs."""
     sentences = [describe_choice(facts["choice"])] if "choice" in facts else []
-    sentences += [f"all blocks are kept: {facts['not judged']}"] if "not judged" in facts else []
+    sentences += [f"nothing is trained: {facts['not judged']}"] if "not judged" in facts else []
     if "reduction" in facts:
         cost = facts["reduction"]
         before, after = f"{cost['from']:,} numbers per node", f"{cost['to']:,}"
@@ -140,6 +144,15 @@ def describe_facts(facts: dict[str, Any]) -> list[str]:
         links = f"links are told from random pairs with AUC {cost['auc']:.3f} instead of {cost['auc before']:.3f}"
         sentences.append(f"{before} reduced to {after}: {cost['variance']:.0%} of the variance is kept, {links}")
     return sentences
+
+
+def _resolve_blocks(asked: str, choice: Choice | str) -> tuple[str, float]:
+    """The blocks, and the weight of the learned vectors."""
+    if asked != "auto":
+        return asked, float(asked == "learned")
+    if isinstance(choice, str):
+        return "untrained", 0.0
+    return choice.blocks, choice.weight if choice.blocks == "learned" else 0.0
 
 
 def _checksum(data: Data) -> int:

@@ -6,19 +6,24 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from progcl.config.load import load_config, to_dict
+from progcl.config.load import code_names, load_config, to_dict
 from progcl.config.schema import Config
 from progcl.distributed import job_id, restart_count
 from progcl.errors import InputError
+from progcl.training.lock import LOCK_FILE
 
 JOB_FILE = "job.txt"
 RUN_FILES = {
-    JOB_FILE,
-    *("config.yaml", "log.jsonl", "checkpoint.safetensors", "embeddings.npz", "result.json", "tensorboard"),
+    *(JOB_FILE, LOCK_FILE),
+    *("checkpoint.safetensors", "checkpoint-previous.safetensors"),
+    *("config.yaml", "log.jsonl", "embeddings.npz", "result.json", "tensorboard"),
     *("mixture.svg", "curves.json", "embeddings.parquet", "report.html"),
     *("first-stage.safetensors", "comparison.json", "compare"),
 }
-RESUMABLE_OPTIONS = {"train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory"}
+RESUMABLE_OPTIONS = {
+    *("train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory", "probe.protocol", "probe.compare")
+}
+SPLIT_OPTIONS = {"probe.splits", "probe.seed", "probe.nodes"}
 
 
 def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> None:
@@ -27,23 +32,37 @@ def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> Non
     Raises:
         InputError: if the folder cannot be used, or if the run to resume has other options
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"`{folder}` is a file", "give --out a folder")
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    foreign = {name for name in names if name not in RUN_FILES and not name.endswith(".part")}
+    own = RUN_FILES | {path.name for path in mapped_files(config, folder)}
+    foreign = {name for name in names if name not in own and not name.endswith(".part")}
     if foreign:
         raise InputError(f"`{folder}` holds `{min(foreign)}`, which is no file of a run", "choose another --out")
     if resume and "config.yaml" in names:
-        _refuse_changes(to_dict(load_config(str(folder / "config.yaml"))), to_dict(config))
+        stored = load_config(folder / "config.yaml", allow_code=code_names(config))
+        _refuse_changes(to_dict(stored), to_dict(config), config.method.needs_labels)
     elif "config.yaml" in names and not force:
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{folder}` holds a run already", hint)
 
 
-def clear_folder(folder: Path) -> None:
-    """Remove the run in a folder that `check_folder` has accepted."""
-    for path in folder.iterdir() if folder.exists() else ():
+def mapped_files(config: Config, folder: Path) -> set[Path]:
+    """The file of mapped features and the one beside it, where they are in the folder."""
+    mapped = Path(config.data.mapped).resolve() if config.data.mapped else None
+    files = {mapped, mapped.with_name(f"{mapped.name}.json")} if mapped else set()
+    return {folder / path.name for path in files if path.parent == folder.resolve()}
+
+
+def clear_folder(folder: Path, config: Config) -> None:
+    """Remove the run in a folder that `check_folder` has accepted, but not its lock and its mapped features."""
+    kept = {folder / LOCK_FILE} | mapped_files(config, folder)
+    for path in set(folder.iterdir()) - kept if folder.exists() else ():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove temporary files of a run that was killed while it wrote them."""
+    for path in folder.glob(".*.part"):
+        path.unlink(missing_ok=True)
 
 
 def write_job_id(folder: Path) -> None:
@@ -57,11 +76,15 @@ def is_restart(folder: Path) -> bool:
     return restart_count() > 0 and (folder / JOB_FILE).exists() and (folder / JOB_FILE).read_text() == job_id()
 
 
-def _refuse_changes(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """A resumed run may become longer and be probed differently; other changes would make it another run."""
-    for section in (name for name in now if name != "probe"):
-        for key, value in now[section].items():
+def _refuse_changes(before: dict[str, Any], now: dict[str, Any], needs_labels: bool) -> None:
+    """A resumed run may become longer and be probed differently; other changes would make it another run.
+
+    What is trained with labels is trained on the splits: they stay.
+    """
+    options = RESUMABLE_OPTIONS | (set() if needs_labels else SPLIT_OPTIONS)
+    for section, values in now.items():
+        for key, value in values.items():
             old = before[section][key]
-            if old != value and f"{section}.{key}" not in RESUMABLE_OPTIONS:
+            if old != value and f"{section}.{key}" not in options:
                 message = f"the run to resume has `{section}.{key}` = {old}, not {value}"
                 raise InputError(message, "resume with the same options, or choose another --out")

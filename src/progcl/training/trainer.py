@@ -51,6 +51,7 @@ class Trainer:
         graph: what is trained on, in that form
         train_data: the same as PyG data: all nodes, or the training nodes of an inductive run
         output: what becomes of the learned vectors; fitted by `embed`
+        not_judged: why nothing is trained, although `output.blocks` auto was to choose; else empty
         on_step: called with a step's loss and number of nodes
     """
 
@@ -67,9 +68,10 @@ class Trainer:
         self.train_data = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
         self.loader = GraphLoader.for_training(config, data.x if nodes is None else data.x[nodes], workers)
         self.graph = self.loader.graph(self.train_data, nodes)
-        self.context = Context(config, self.train_data, self.graph, workers, progress)
+        self.context = Context(config, self.train_data, self.graph, self.all_nodes, workers, progress)
         self.method = make_method(self.context).to(data.edge_index.device)
-        is_used = config.output.blocks in ("learned", "auto")  # nothing is trained that is left out
+        self.not_judged = self._reason_not_to_judge()
+        is_used = config.output.blocks == "learned" or (config.output.blocks == "auto" and not self.not_judged)
         self.optimizer = self.method.optimizer() if self.method.trained and is_used else None
         self.loss = self.method.loss if workers.size == 1 else DistributedDataParallel(_Loss(self.method))
         self.records: list[Record] = []
@@ -80,7 +82,7 @@ class Trainer:
             return
         self.method.train()
         for epoch in range(len(self.records) + 1, epochs + 1):
-            if self._out_of_patience():
+            if self._out_of_patience() or self.method.is_finished():
                 return
             start, before = time.perf_counter(), self.method.facts()
             self.method.set_epoch(epoch)
@@ -109,6 +111,10 @@ class Trainer:
         self.output = Output.fit(self.config, learned, data, self._choose(learned))
         return embed_graph(self.method, self.loader, self.output, self.data)
 
+    def all_nodes(self) -> GraphInput:
+        """All nodes in the form that the encoder reads; those of an inductive training are but a part of them."""
+        return self.loader.graph(self.data) if self.config.data.inductive else self.graph
+
     @property
     def seconds(self) -> float:
         """Time of all epochs."""
@@ -131,7 +137,11 @@ class Trainer:
         if not miner:
             initial = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
             method = {name: value for name, value in method.items() if ".miner." not in name} | initial
-        self.method.load_state_dict(method)
+        try:
+            self.method.load_state_dict(method)
+        except RuntimeError:  # other names or shapes
+            hint = "resume with the same options, or choose another --out"
+            raise InputError("the checkpoint belongs to another run", hint) from None
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in _below("optimizer.", tensors).items():
             index, _, slot = name.partition(".")
@@ -155,15 +165,22 @@ class Trainer:
         self.on_step(loss.item(), self.graph.num_nodes if batch.seeds is None else len(batch.seeds))
         return loss.item()
 
+    def _reason_not_to_judge(self) -> str:
+        """Why held-out edges cannot tell what training is worth; then nothing is trained."""
+        if self.config.output.blocks != "auto":
+            return ""
+        if self.train_data.get("structural"):
+            return "there are no features to learn from, and walk vectors of the graph are as good without training"
+        heldout = self.method.heldout_edges()
+        if heldout is None or heldout.size(1) < MIN_HELDOUT:
+            return f"{0 if heldout is None else heldout.size(1)} edges to judge by are too few"
+        return ""
+
     def _choose(self, learned: Tensor) -> Choice | str:
         """Judge the learned vectors by held-out edges, or say why not; empty where that is not asked for."""
         data, heldout = self.train_data, self.method.heldout_edges()
-        if self.config.output.blocks != "auto" or heldout is None:
-            return ""
-        if data.get("structural"):
-            return "features computed from the edges cannot be judged by edges"
-        if heldout.size(1) < MIN_HELDOUT:
-            return f"{heldout.size(1)} edges kept from training are too few to judge by"
+        if self.config.output.blocks != "auto" or self.not_judged or heldout is None:
+            return self.not_judged
         directions = self.loader.directions
         if directions is None:
             directions = svd_directions(data.x, self.config.encoder.rank)

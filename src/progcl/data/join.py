@@ -1,0 +1,299 @@
+"""A graph joined with tables of its nodes: which rows belong to which nodes, features, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from progcl.data.classes import choose_label_column, code_and_remark, split_label
+from progcl.data.columns import (
+    ID_HEADERS,
+    TYPE_HEADERS,
+    Array,
+    Text,
+    find_column,
+    match_headers,
+    quote_names,
+    take_rows,
+    to_list,
+    to_text,
+    used_values,
+)
+from progcl.data.features import Feature, encode_features, transform_features
+from progcl.data.long_form import match_long_form, widen
+from progcl.data.tables import RawGraph, Table, number_names, prefix, promote_header, validate_names
+from progcl.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@dataclass(frozen=True)
+class JoinOptions:
+    """Which columns are meant, and what is done to features.
+
+    Attributes:
+        id_column: names the nodes
+        label_column: holds their classes
+        scale: scale numbers where columns have different scales
+        plan: how another graph's columns became features, to read these alike
+    """
+
+    id_column: str | None = None
+    label_column: str | None = None
+    scale: bool = True
+    plan: list[Feature] | None = None
+
+
+@dataclass(frozen=True)
+class NodeData:
+    """A graph with its features and labels as arrays.
+
+    Attributes:
+        edges: [2, E], indices into `ids`
+        ids: names of the nodes, [N]
+        x: features [N, F]; None without any
+        y: class numbers [N], -1 for unknown; None without labels
+        classes: names of the classes
+        plan: how columns became features
+        remarks: what was read how, one sentence each
+    """
+
+    edges: Array
+    ids: list[str]
+    x: Array | None = None
+    y: Array | None = None
+    classes: list[str] = field(default_factory=list)
+    plan: list[Feature] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def to_data(self) -> Data:
+        """The same as a PyG `Data`."""
+        import torch
+        from torch_geometric.data import Data
+
+        data = Data(edge_index=torch.from_numpy(self.edges), num_nodes=len(self.ids))
+        data.ids, data.remarks = self.ids, list(self.remarks)
+        if self.x is not None:
+            data.x = torch.from_numpy(np.ascontiguousarray(self.x, dtype=np.float32))
+            data.plan = [vars(feature) for feature in self.plan]
+        if self.y is not None:
+            data.y, data.classes = torch.from_numpy(self.y), self.classes
+        return data
+
+
+def join(
+    graph: RawGraph,
+    features: Table | None = None,
+    labels: Table | None = None,
+    ids: Sequence[str] | None = None,
+    options: JoinOptions | None = None,
+) -> NodeData:
+    """Join a graph with tables of its nodes.
+
+    Rows of features add nodes to an edge list; rows of labels do not, and what they do not name is unknown.
+
+    Args:
+        graph: with or without features and labels of its own
+        features: replace those of the graph
+        labels: likewise
+        ids: names of the nodes for rows that have none
+        options: which columns are meant
+
+    Raises:
+        InputError: if the tables do not fit the graph; it names column and row
+    """
+    options = options or JoinOptions()
+    graph = _name_nodes(graph, ids)
+    remarks = list(graph.remarks)
+    rows_of_features = _name_rows(features, graph, ids, options, remarks) if features else None
+    names = _all_names(graph, rows_of_features)
+    index = {name: row for row, name in enumerate(names)}
+    node_rows = np.array([index[name] for name in graph.names], dtype=np.int64)
+    y, classes = _read_labels(labels, graph, index, ids, options, remarks)
+    table, label = _own_table(graph, node_rows, len(names)), graph.label
+    if rows_of_features:
+        if y is None and label is not None:
+            y, classes = code_and_remark(table.columns[label], len(names), graph.file, remarks)
+        table, label = _align(rows_of_features, index, graph, "features", remarks), None
+    table, own = split_label(table, label, y is not None, options.label_column, remarks)
+    if y is None and own is not None:
+        y, classes = code_and_remark(own, len(names), table.file, remarks)
+    x, plan = _encode(table, options, remarks, own is not None or features is None)
+    return NodeData(node_rows[graph.edges], names, x, y, classes, plan, list(dict.fromkeys(remarks)))
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """A table without its column of names, and the node of every row; None if row i belongs to node i."""
+
+    table: Table
+    names: list[str] | None
+
+
+def _name_nodes(graph: RawGraph, ids: Sequence[str] | None) -> RawGraph:
+    """Names for the nodes of a graph of numbers."""
+    if ids is None or not graph.has_all_nodes:
+        return graph
+    if len(ids) != len(graph.names):
+        raise InputError(f"--ids has {len(ids)} names for {len(graph.names)} nodes", "every node needs one")
+    return replace(graph, names=list(ids))
+
+
+def _name_rows(
+    table: Table, graph: RawGraph, ids: Sequence[str] | None, options: JoinOptions, remarks: list[str]
+) -> NamedRows:
+    """Find the column that names the nodes, by name or as the one that names most of them."""
+    if not table.names_nodes and ids is not None:
+        if len(ids) != len(table):
+            raise InputError(
+                f"{prefix(table.file)}{len(table)} rows for {len(ids)} names of --ids", "one name for each"
+            )
+        return NamedRows(table, validate_names(list(ids), "--ids"))
+    if not table.names_nodes:
+        return NamedRows(table, None)
+    known = set(graph.names)
+    if table.has_header is None and to_list(_first_cell(table))[0] not in known:
+        table = promote_header(table)
+        remarks.append(f"{prefix(table.file)}the first line ({quote_names(table.columns)}) is read as a header")
+    column = _choose_id_column(table, known, options.id_column)
+    if column != next(iter(table.columns)):
+        remarks.append(f"{prefix(table.file)}nodes are named by the column `{column}`")
+    long = match_long_form(table, column)
+    table = widen(table, long) if long else table
+    names = to_list(table.columns[column])
+    if "" in names:
+        message = f"{prefix(table.file)}{table.locate(names.index(''))} has an empty name in column `{column}`"
+        raise InputError(message, "it names the node")
+    rest = {name: values for name, values in table.columns.items() if name != column}
+    remarks += table.remarks
+    return NamedRows(replace(table, columns=rest), validate_names(names, table.file))
+
+
+def _first_cell(table: Table) -> Text:
+    column = to_text(next(iter(table.columns.values())))
+    return Text(column.codes[:1], column.values)
+
+
+def _choose_id_column(table: Table, known: set[str], wanted: str | None) -> str:
+    names = list(table.columns)
+    if wanted is not None and (wanted in names or match_headers(names, [wanted.lower()])):
+        return find_column(names, wanted, table.file, "--id-column")
+    candidates = dict.fromkeys([*(match_headers(names, ID_HEADERS) if table.has_header else []), names[0]])
+    scalar = [name for name in candidates if isinstance(table.columns[name], Text) or table.columns[name].ndim == 1]
+    if not scalar:
+        raise InputError(f"{prefix(table.file)}no column names the nodes", "--id-column names one, --ids a file")
+    return max(scalar, key=lambda name: sum(text in known for text in used_values(to_text(table.columns[name]))))
+
+
+def _all_names(graph: RawGraph, rows: NamedRows | None) -> list[str]:
+    """Names of all nodes in the order of their rows: the graph's, or the features' if these may have further nodes."""
+    if graph.has_all_nodes or rows is None:
+        return validate_names(graph.names, graph.file)
+    if rows.names is not None:
+        return list(dict.fromkeys([*rows.names, *graph.names]))
+    names = number_names(len(rows.table))
+    missing = next((name for name in graph.names if name not in set(names)), None)
+    if missing is not None:
+        hint = f"its {len(names)} rows belong to `{names[0]}` to `{names[-1]}`; --ids FILE gives them other names"
+        raise InputError(f"{prefix(rows.table.file)}no row for node `{missing}`, which has edges", hint)
+    return names
+
+
+def _own_table(graph: RawGraph, node_rows: Array, nodes: int) -> Table:
+    """The columns that the graph's file has; nodes that a table adds have no values in them."""
+    rows = np.full(nodes, -1, dtype=np.int64)
+    rows[node_rows] = np.arange(len(node_rows))
+    if len(node_rows) == nodes and bool((rows == np.arange(nodes)).all()):
+        return Table(graph.columns, file=graph.file)
+    return Table({name: take_rows(column, rows) for name, column in graph.columns.items()}, file=graph.file)
+
+
+def _align(rows: NamedRows, index: dict[str, int], graph: RawGraph, what: str, remarks: list[str]) -> Table:
+    """The rows of a table in the order of the nodes; nodes without a row have no values."""
+    table, nodes = rows.table, len(index)
+    if rows.names is None:
+        order = _order_by_number(table, index, graph, what)
+    else:
+        order = np.full(nodes, -1, dtype=np.int64)
+        places = [index.get(name, -1) for name in rows.names]
+        known = np.array(places, dtype=np.int64) >= 0
+        order[np.array(places)[known]] = np.flatnonzero(known)
+        with_edges = (
+            sum(name in index for name in rows.names)
+            if graph.has_all_nodes
+            else len(set(rows.names) & set(graph.names))
+        )
+        if not with_edges:
+            hint = "--id-column names another column, --ids a file with the names of the rows"
+            wrong, right = next(iter(rows.names), ""), next(iter(graph.names), "")
+            message = f"names such as `{wrong}` are no node of the graph, as `{right}` is"
+            raise InputError(f"{prefix(table.file)}{message}: no row of {what} is used", hint)
+        _describe_rows(table.file, what, int((~known).sum()), int((order < 0).sum()), remarks)
+    columns = {name: take_rows(column, order) for name, column in table.columns.items()}
+    find_line = table.find_line
+    located = (lambda row: find_line(int(order[row]))) if find_line else None
+    return replace(table, columns=columns, find_line=located)
+
+
+def _order_by_number(table: Table, index: dict[str, int], graph: RawGraph, what: str) -> Array:
+    """The row of every node, for rows that belong to nodes by number."""
+    rows, hint = len(table), "every node needs one"
+    if graph.has_all_nodes:
+        if rows != len(index):
+            raise InputError(f"{prefix(table.file)}{rows} rows of {what} for {len(index)} nodes", hint)
+        return np.arange(rows)
+    wrong = next((name for name in index if not name.isdecimal() or int(name) >= rows), None)
+    if wrong is not None:
+        hint = f"row i belongs to node number i, from 0 to {rows - 1}; --ids FILE gives the rows names"
+        raise InputError(f"{prefix(table.file)}no row of {what} for node `{wrong}`", hint)
+    return np.array([int(name) for name in index], dtype=np.int64)
+
+
+def _describe_rows(file: str, what: str, foreign: int, absent: int, remarks: list[str]) -> None:
+    if foreign:
+        remarks.append(f"{prefix(file)}{foreign:,} rows of {what} name no node of the graph and are not used")
+    if absent and what == "features":
+        remarks.append(f"{prefix(file)}{absent:,} nodes have no row of features: their values are missing")
+
+
+def _read_labels(
+    labels: Table | None,
+    graph: RawGraph,
+    index: dict[str, int],
+    ids: Sequence[str] | None,
+    options: JoinOptions,
+    remarks: list[str],
+) -> tuple[Array | None, list[str]]:
+    """Class numbers from a table of labels."""
+    if labels is None:
+        return None, []
+    rows = _name_rows(labels, graph, ids, options, remarks)
+    column = choose_label_column(rows.table, options.label_column)
+    table = _align(
+        replace(rows, table=replace(rows.table, columns={column: rows.table.columns[column]})),
+        index,
+        graph,
+        "labels",
+        remarks,
+    )
+    return code_and_remark(table.columns[column], len(index), labels.file, remarks)
+
+
+def _encode(
+    table: Table, options: JoinOptions, remarks: list[str], may_be_empty: bool
+) -> tuple[Array | None, list[Feature]]:
+    """Features of all nodes, and how they were made."""
+    types = [name for name in match_headers(table.columns, TYPE_HEADERS) if isinstance(table.columns[name], Text)]
+    kind = types[0] if types else None
+    if options.plan is not None:
+        return transform_features(options.plan, table.columns, kind), options.plan
+    x, plan, said = encode_features(table, kind, options.scale)
+    remarks += said
+    if not plan and not may_be_empty:
+        reason = f": {said[0]}" if said else ""
+        raise InputError(f"{prefix(table.file)}there are no features{reason}", "leave out --features to do without")
+    return (x if plan and x.shape[1] else None), plan

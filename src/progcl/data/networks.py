@@ -1,0 +1,142 @@
+"""Graphs as networkx has and writes them: in memory, .graphml, .gexf, .gml, and node-link .json."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
+from pathlib import Path
+from typing import IO, Any
+from xml.parsers import expat
+
+import numpy as np
+
+from progcl.data.columns import Array, Column, code_text
+from progcl.data.delimited import open_text
+from progcl.data.tables import RawGraph, named_graph, number_names
+from progcl.errors import InputError
+
+
+def read_graphml(path: Path) -> RawGraph:
+    """GraphML; entities are refused."""
+    import networkx
+
+    with _as_value_error():
+        return from_networkx(networkx.read_graphml(_open_xml(path)))
+
+
+def read_gexf(path: Path) -> RawGraph:
+    """Gephi's GEXF; entities are refused."""
+    import networkx
+
+    with _as_value_error():
+        graph = networkx.read_gexf(_open_xml(path))
+    for attributes in graph.nodes.values():
+        for name in ("viz", "start", "end", "pid"):
+            attributes.pop(name, None)
+    return from_networkx(graph)
+
+
+def read_gml(path: Path) -> RawGraph:
+    """GML; nodes are named by their labels, or by their ids where labels are missing or repeated."""
+    import networkx
+
+    with open_text(path) as file:
+        lines = file.read().splitlines()
+    with _as_value_error():
+        try:
+            graph = networkx.parse_gml(lines)
+        except networkx.NetworkXError as error:
+            if "label" not in str(error):
+                raise
+            graph = networkx.parse_gml(lines, label="id")
+    for attributes in graph.nodes.values():
+        attributes.pop("graphics", None)
+    return from_networkx(graph)
+
+
+def read_node_link(path: Path) -> RawGraph:
+    """Node-link JSON: `nodes` with `id`, and `links` or `edges` with `source` and `target`."""
+    with open_text(path) as file:
+        content = json.load(file)
+    links: Any = content.get("links", content.get("edges")) if isinstance(content, Mapping) else None
+    nodes: Any = content.get("nodes") if isinstance(content, Mapping) else None
+    if not _is_records(nodes) or not _is_records(links):
+        hint = "networkx.node_link_data writes such a file"
+        raise InputError(f"`{path}` holds no `nodes` and `links` (or `edges`)", hint)
+    for number, link in enumerate(links):
+        if "source" not in link or "target" not in link:
+            raise InputError(f"`{path}`: link {number} has no `source` and `target`", "both name a node")
+    have_ids = all("id" in node for node in nodes)
+    names = [str(node["id"]) for node in nodes] if have_ids else number_names(len(nodes))
+    attributes = [{key: value for key, value in node.items() if key != "id"} for node in nodes]
+    return named_graph(((link["source"], link["target"]) for link in links), names, to_columns(attributes))
+
+
+def from_networkx(graph: Any) -> RawGraph:
+    """A networkx graph; attributes of nodes are columns, of which `label`, `class` or `y` may be the class."""
+    names = [str(node) for node in graph]
+    columns = to_columns([attributes for _, attributes in graph.nodes(data=True)])
+    return named_graph(((source, target) for source, target, *_ in graph.edges), names, columns)
+
+
+def to_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+    """Attributes of nodes as columns, in the order of their names; others than numbers, text and lists are left out."""
+    records = [{str(key): value for key, value in record.items()} for record in records]
+    names = sorted({key for record in records for key in record})
+    columns = {name: to_column([record.get(name) for record in records]) for name in names}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def to_column(values: list[Any]) -> Column | None:
+    """Values of Python, where None is missing, as a column; None if they are neither numbers, text nor lists."""
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, (Real, np.bool_)) for value in present):
+        return np.array([np.nan if value is None else float(value) for value in values])
+    if all(isinstance(value, (str, Real)) for value in present):
+        return code_text("" if value is None else str(value) for value in values)
+    return _to_matrix(values, present)
+
+
+def _to_matrix(values: list[Any], present: list[Any]) -> Array | None:
+    """Lists of as many numbers as a matrix [n, k]; None for anything else."""
+    try:
+        rows = np.array([np.atleast_1d(np.asarray(value)) for value in present])
+    except ValueError:  # of different lengths
+        return None
+    if rows.ndim != 2 or rows.dtype.kind not in "iufb":
+        return None
+    matrix = np.full((len(values), rows.shape[1]), np.nan)
+    matrix[[value is not None for value in values]] = rows
+    return matrix
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """Turn what networkx raises on broken files into what other readers raise."""
+    import networkx
+
+    try:
+        yield
+    except networkx.NetworkXException as error:
+        raise ValueError(str(error)) from None
+
+
+def _is_records(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, Mapping) for each in value)
+
+
+def _open_xml(path: Path) -> IO[bytes]:
+    """The content of an XML file; one that declares entities is refused, as they can grow without bound."""
+    content = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+    parser = expat.ParserCreate()
+
+    def refuse(*_: Any) -> None:
+        raise InputError(f"`{path}` declares entities, which are not read", "save it without a DOCTYPE")
+
+    parser.EntityDeclHandler = refuse
+    parser.Parse(content, True)
+    return io.BytesIO(content)

@@ -1,0 +1,84 @@
+"""Tables as .parquet, through pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from progcl.data.columns import Column, Text
+from progcl.errors import InputError
+
+
+class ParquetFile:
+    """A table in a .parquet file, whose columns are read when asked for."""
+
+    has_header = True
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import pyarrow.parquet
+        except ImportError:
+            raise InputError("parquet needs pyarrow", 'pip install "progcl[parquet]"') from None
+        self.path = path
+        self.names: list[str] = pyarrow.parquet.read_schema(path).names
+
+    def all_names(self) -> list[str]:
+        """Names of all columns."""
+        return self.names
+
+    def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
+        """Read columns; those of types that are neither numbers, text nor lists of numbers are left out."""
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.read_table(self.path, columns=list(names))
+        columns = {name: from_arrow(table[name]) for name in names}
+        return {name: column for name, column in columns.items() if column is not None}
+
+
+def from_arrow(column: Any) -> Column | None:
+    """A column of pyarrow's as one of ours; None for a type that has none."""
+    import pyarrow
+    import pyarrow.compute
+
+    kind, types = column.type, pyarrow.types
+    if types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind):
+        coded = pyarrow.compute.utf8_trim_whitespace(column.fill_null("")).dictionary_encode().combine_chunks()
+        return Text(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist())
+    if types.is_integer(kind) and not column.null_count:
+        return column.to_numpy()
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        column = column.cast(pyarrow.int8()) if types.is_boolean(kind) else column
+        return column.cast(pyarrow.float64()).to_numpy()
+    if types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if types.is_temporal(kind) and not types.is_duration(kind):
+        seconds = column.cast(pyarrow.timestamp("s"), safe=False) if not types.is_time(kind) else column
+        return seconds.cast(pyarrow.int64(), safe=False).cast(pyarrow.float64()).to_numpy()
+    if types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
+        return _from_lists(column)
+    return None
+
+
+def _from_lists(column: Any) -> Column | None:
+    """Lists of numbers as a matrix [n, k]; a missing list is a row of NaN."""
+    import pyarrow
+    import pyarrow.compute
+
+    kind = column.type.value_type
+    if not (pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind)):
+        return None
+    lengths = pyarrow.compute.unique(pyarrow.compute.list_value_length(column).drop_null()).to_pylist()
+    if len(lengths) != 1 or not lengths[0]:
+        raise InputError(f"lists of {len(lengths)} lengths in a column", "every node needs as many numbers")
+    present = column.is_valid().to_numpy()
+    flat = pyarrow.compute.list_flatten(column.drop_null()).to_numpy()
+    if present.all():
+        return flat.reshape(-1, lengths[0])
+    rows = np.full((len(present), lengths[0]), np.nan, dtype=np.float32)
+    rows[present] = flat.reshape(-1, lengths[0])
+    return rows

@@ -1,0 +1,73 @@
+"""Edges from columns: by name, by flag, or the first two, and what is said about it."""
+
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from progcl import InputError
+from progcl.data.formats import read_graph
+from support.graphs import write_files
+
+ROWS = [(f"p{index}", f"p{(index * 7 + 1) % 30}") for index in range(30)]
+
+
+def write_rows(path: Path, head: str, *columns: int) -> str:
+    """Columns 0 and 1 are the ends of an edge, 2 is a weight."""
+    cells = [(source, target, f"0.{index}") for index, (source, target) in enumerate(ROWS)]
+    path.write_text(
+        "".join([f"{head}\n" if head else "", *(",".join(row[i] for i in columns) + "\n" for row in cells)])
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize("head", ["weight,Source,Target", "w,FROM,to", "w,src,dst", "w,follower,followee"])
+def test_columns_are_found_by_name(head: str, tmp_path: Path) -> None:
+    data = read_graph(write_rows(tmp_path / "g.csv", head, 2, 0, 1))
+    assert set(data.ids) == {f"p{index}" for index in range(30)}
+    assert data.edge_index.size(1) == 30
+    assert data.remarks == [f"further columns are not read: `{head.split(',')[0]}`"]
+
+
+def test_columns_are_named_by_flags(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "g.csv", "weight,who,whom", 2, 0, 1)
+    data = read_graph(path, source="who", target="WHOM")
+    assert set(data.ids) == {f"p{index}" for index in range(30)}
+    bare = write_rows(tmp_path / "b.csv", "", 2, 0, 1)
+    assert set(read_graph(bare, source="2", target="3").ids) == set(data.ids)
+    with pytest.raises(InputError, match=r"no column `wo`, which --source names\n\nhint: did you mean `who`"):
+        read_graph(path, source="wo", target="whom")
+    with pytest.raises(InputError, match="go together"):
+        read_graph(path, source="who")
+    table = pyarrow.table({"a": [1.5, 2.5], "who": ["x", "y"], "whom": ["y", "z"]})
+    pyarrow.parquet.write_table(table, tmp_path / "g.parquet")
+    assert read_graph(str(tmp_path / "g.parquet"), source="who", target="whom").ids == ["x", "y", "z"]
+
+
+def test_a_header_of_any_words_is_no_edge_and_this_is_said(tmp_path: Path) -> None:
+    data = read_graph(write_rows(tmp_path / "g.csv", "package,depends_on", 0, 1))
+    assert "package" not in data.ids
+    assert data.edge_index.size(1) == 30
+    assert "the first line (`package`, `depends_on`) is read as a header" in data.remarks[0]
+    plain = read_graph(write_rows(tmp_path / "p.csv", "", 0, 1))
+    assert plain.edge_index.size(1) == 30
+    assert plain.remarks == []
+    two_nodes = read_graph(*write_files(tmp_path, t_csv="ann,bob\ncid,dan\n"))
+    assert two_nodes.edge_index.size(1) == 2  # too short to tell
+
+
+def test_the_first_two_columns_are_taken_with_a_sentence(tmp_path: Path) -> None:
+    data = read_graph(write_rows(tmp_path / "g.csv", "package,needs,weight", 0, 1, 2))
+    assert data.remarks[0].startswith("edges are read from the columns `package`, `needs`, the first two of 3")
+    with pytest.raises(InputError, match="the header of a table of nodes"):
+        read_graph(write_rows(tmp_path / "n.csv", "id,friend,weight", 0, 1, 2))
+    data = read_graph(str(tmp_path / "n.csv"), source="id", target="friend")
+    assert data.edge_index.size(1) == 30
+
+
+def test_a_missing_name_is_named_by_its_row(tmp_path: Path) -> None:
+    table = pyarrow.table({"source": ["a", None, "c"], "target": ["b", "c", "a"]})
+    pyarrow.parquet.write_table(table, tmp_path / "g.parquet")
+    with pytest.raises(InputError, match="1 values are missing in column `source`, the first in row 1"):
+        read_graph(str(tmp_path / "g.parquet"))
