@@ -1,12 +1,15 @@
 # make demo: train on a graph that comes with the package.   make test: lint, types, all tests.   make docs: HTML of docs.
 # make quick: lint and tests without documentation, browser, further processes and large data; for use while writing.
+# make mutants: errors made in the code one by one, which the tests have to notice; MINUTES=20 is the time limit.
 # All create .venv and install into it first; a second time they start at once, also without a network.
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -type f -not -name '*.pyc')
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test quick docs clean
+MINUTES ?= 20
+
+.PHONY: demo test quick docs mutants clean
 
 demo: .venv/.installed
 	$(BIN)/progcl train digits
@@ -25,6 +28,10 @@ quick: .venv/.installed-dev
 docs: .venv/.installed-dev
 	$(BIN)/sphinx-build -W --keep-going -n -E -q docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+mutants: .venv/.installed-dev
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[mutants]'
+	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/mutants.py --minutes $(MINUTES)
 
 # With the development install the package is used in place: nothing to copy.
 .venv/.installed: $(SOURCES) pyproject.toml constraints.txt | .venv

@@ -46,7 +46,7 @@ def row_loss(mass: Tensor, sim: Tensor, tau: float) -> Tensor:
 
 
 def _normalize(h: Tensor) -> Tensor:
-    norm = h.norm(dim=1, keepdim=True)
+    norm: Tensor = h.norm(dim=1, keepdim=True)
     if not bool(norm.isfinite().all()):  # also where h is finite, and the sum of its squares is not
         row = int((~norm.isfinite()).flatten().nonzero()[0])
         problem = "is too long" if bool(h[row].isfinite().all()) else "is not finite"
