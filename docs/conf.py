@@ -28,7 +28,7 @@ python_use_unqualified_type_names = True
 # Other packages have pages of their own; type variables have none.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!progcl\.).*"),
-    ("py:class", r"progcl\.(\w+\.)+(Similarities|Criterion|OptionsT|BatchT|LoaderT|ViewT|Value)"),
+    ("py:class", r"progcl\.(\w+\.)+(Similarities|Criterion|OptionsT|BatchT|LoaderT|ViewT|Value|Feature)"),
 ]
 
 
