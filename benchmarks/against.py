@@ -73,9 +73,10 @@ def time_epochs(checkout: Path, folder: Path, data: str, miner: str) -> dict[str
     """Median seconds of an epoch before and after E."""
     flags = [f"--train.epochs={EPOCHS}", f"--miner.name={miner}", "--probe.protocol=none", "--probe.compare=false"]
     flags += [] if miner == "none" else [f"--miner.start_epoch={START_EPOCH}"]
-    run(checkout, ["train", data, *flags, f"--out={folder / 'run'}", "--force"])
-    lines = (folder / "run" / "log.jsonl").read_text().splitlines()
-    taken = [json.loads(line)["seconds"] for line in lines]
+    out = folder / f"run-{checkout.name}"  # a version may refuse files that it does not know
+    run(checkout, ["train", data, *flags, f"--out={out}", "--force"])
+    rows = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    taken = [row["seconds"] for row in rows if "seconds" in row]
     before, after = taken[1 : START_EPOCH - 1], taken[START_EPOCH:]
     return {
         f"epoch before E, {miner}": statistics.median(before),
