@@ -18,6 +18,7 @@ from progcl.graph.hop_features import HopFeatures, project
 MIN_HELDOUT, MAX_PAIRS = 20, 20_000  # edges to judge by
 NEAREST, MAX_RANKED = 10, 200  # nodes nearest to a link's source by features, and links that are looked up there
 MAX_SIMILARITIES = 2**24  # held at once
+PAIRS_PER_CHUNK = 4096  # whose vectors are held at once
 SEED = 0  # of the pairs without a link
 MIN_WEIGHT = 0.05  # below which learned vectors are left out
 FROM_FEATURES = 0.5  # share of links among the nearest above which a graph is one of nearest neighbors
@@ -115,9 +116,8 @@ def link_auc(vectors: Tensor, links: Tensor, others: Tensor | None = None) -> fl
         generator = torch.Generator().manual_seed(SEED)
         links = _sample(links, MAX_PAIRS, generator)
         others = torch.randint(len(vectors), tuple(links.shape), generator=generator)
-    pairs = torch.cat([links, others], dim=1).to(vectors.device)
-    chunks = (vectors[chunk].unbind() for chunk in pairs.split(MAX_PAIRS, dim=1))
-    cosines = torch.cat([cosine_similarity(first, second, dim=1).cpu() for first, second in chunks])
+    chunks = torch.cat([links, others], dim=1).to(vectors.device).split(PAIRS_PER_CHUNK, dim=1)
+    cosines = torch.cat([cosine_similarity(vectors[one], vectors[other], dim=1) for one, other in chunks]).cpu()
     return float(roc_auc_score([True] * links.size(1) + [False] * others.size(1), cosines.numpy()))
 
 

@@ -83,6 +83,9 @@ class Output:
             hint = "--output.structure 0, which leaves the walk vectors out"
             raise InputError("walk vectors of another graph are not comparable", hint)
         is_alone = self.features is None and not self.structure
+        walks = None
+        if self.structure:  # first, as counting pairs takes most memory
+            walks = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure)
         blocks = []
         if self.smooth and self.weight:
             blocks.append(self.weight * stack_hops(learned - self.center.to(learned.device), data, self.smooth))
@@ -90,9 +93,8 @@ class Output:
             blocks.append(learned if is_alone else self.weight * normalize(learned, dim=1))
         if self.features is not None:
             blocks.append(normalize(self.features.transform(data), dim=1))
-        if self.structure:
-            vectors = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure)
-            blocks.append(self.structure_weight * vectors.to(learned.device))
+        if walks is not None:
+            blocks.append(self.structure_weight * walks.to(learned.device))
         embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
         return embeddings if self.pca is None else apply_pca(self.pca, embeddings)
 
