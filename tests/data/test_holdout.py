@@ -50,7 +50,9 @@ def test_the_choice_depends_on_the_seed_and_not_on_the_order_or_direction_of_edg
 def test_attributes_of_edges_go_with_them() -> None:
     data = csbm(nodes=100)
     data.edge_weight = data.edge_index.sum(dim=0).float()
+    data.ids = ["x"] * data.num_edges  # as long as the edges, and none of theirs
     kept = hold_out_links(data)
+    assert kept.ids == data.ids
     assert torch.equal(kept.edge_weight, kept.edge_index.sum(dim=0).float())
 
 

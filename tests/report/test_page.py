@@ -147,7 +147,7 @@ def test_held_out_links_and_given_clusters_are_shown() -> None:
     scores = {"GRACE": LinkScore(0.9123, 0.2571, 500, 400), "raw <features>": LinkScore(0.7, 0.1, 500, 400)}
     clusters = np.arange(60) % 5
     page = render_page(make_story(links=scores, clusters=clusters, cluster_note="5 clusters, silhouette 0.25"))
-    for text in ("<dt>link AUC</dt><dd>0.912</dd>", ">0.2571<", "raw &lt;features&gt;", "500 edges were kept"):
+    for text in ("<dt>link AUC</dt><dd>0.912</dd>", ">0.2571<", "raw &lt;features&gt;", "500 edges were held out"):
         assert text in page
     assert "end (of 400 of them), seen" in page
     assert "Clusters: 5 clusters, silhouette 0.25." in page

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -40,8 +42,11 @@ def hold_out_links(data: Data, share: float = SHARE, seed: int = 0) -> Data:
         hint = "every node keeps an edge: hold links out of a graph with more of them"
         raise InputError(f"no link of {pairs.size(1):,} can be held out", hint)
     is_kept = ~torch.isin(low * nodes + high, heldout[0] * nodes + heldout[1])
-    kept = data.edge_subgraph(is_kept)
-    kept.heldout, kept.num_nodes = heldout, data.num_nodes
+    kept = copy.copy(data)  # PyG's `edge_subgraph` would take any list as long as the edges for one of theirs
+    for key, value in data.to_dict().items():
+        if key.startswith("edge_") and key != "edge_index":
+            kept[key] = torch.as_tensor(value)[is_kept]
+    kept.edge_index, kept.heldout, kept.num_nodes = edges[:, is_kept], heldout, data.num_nodes
     kept.remarks = [*data.get("remarks", []), _describe(heldout.size(1), pairs.size(1))]
     return kept
 

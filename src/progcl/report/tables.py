@@ -58,7 +58,7 @@ def render_links(scores: dict[str, LinkScore]) -> str:
     ]
     ranked = "" if first.ranked == first.links else f" (of {first.ranked:,} of them)"
     note = (
-        f"{first.links:,} edges were kept from everything before it was computed. AUC: the probability that such an "
+        f"{first.links:,} edges were held out before anything was computed. AUC: the probability that such an "
         "edge has a larger cosine than two random nodes without one; 0.5 is chance. MRR: the mean of 1 / rank of one "
         f"end{ranked}, seen from the other, among all nodes but those it is linked to otherwise. Without labels, these "
         "are the numbers to trust."
