@@ -45,7 +45,8 @@ def main() -> None:
     """Run what is missing, and print the tables."""
     asked = [name for name in sys.argv[1:] if name != "--table"] or GRAPHS
     done = {entry["graph"] for entry in read_ledger(LEDGER)}
-    for name in tqdm([] if "--table" in sys.argv else [name for name in asked if name not in done]):
+    missing = [] if "--table" in sys.argv else [name for name in asked if name not in done]
+    for name in tqdm(missing, disable=not missing):
         append_entry(LEDGER, run(name))
     entries = {entry["graph"]: entry for entry in read_ledger(LEDGER)}
     shown = [name for name in GRAPHS if name in entries]
