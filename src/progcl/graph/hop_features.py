@@ -15,7 +15,8 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.config.output import HopsConfig
-from progcl.graph.sparse import propagate
+from progcl.data.edges import list_arcs, sum_weights
+from progcl.graph.sparse import SparseMatrix, propagate
 from progcl.graph.views import Graph, View
 
 ROWS_PER_CHUNK = 2**14
@@ -27,6 +28,8 @@ MAX_RANK, MIN_RANK = 512, 64
 @dataclass(frozen=True)
 class HopFeatures:
     """[F, ÂF, Â²F, ...] side by side with unit rows in each block, reduced by a PCA; F is the SVD of the features.
+
+    A directed graph has two blocks for each power, along its edges and against them (`stack_hops`).
 
     Attributes:
         hops: the powers of Â
@@ -41,9 +44,10 @@ class HopFeatures:
     @classmethod
     def fit(cls, data: Data, config: HopsConfig) -> HopFeatures:
         """Fit SVD and PCA to a graph."""
-        rank = config.rank or choose_rank(int(data.num_nodes), len(config.powers))
+        blocks = count_blocks(data, config.powers)
+        rank = config.rank or choose_rank(int(data.num_nodes), blocks)
         features = cls(tuple(config.powers), svd_directions(data.x, rank))
-        if config.dim is None or features.directions.size(1) * len(config.powers) <= config.dim:
+        if config.dim is None or features.directions.size(1) * blocks <= config.dim:
             return features
         return cls(features.hops, features.directions, fit_pca(features.transform(data), config.dim))
 
@@ -74,15 +78,51 @@ def orient(directions: Tensor) -> Tensor:
     return directions * largest.sign()
 
 
-def stack_hops(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:
-    """[Âʰx for h in hops] with unit rows in each block, [N, hops · columns]."""
-    adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
-    blocks = []
-    for hop in range(max(hops) + 1):
-        x = propagate(x, adjacency) if hop else x
-        if hop in hops:
-            blocks.append(normalize(x, dim=1))
+def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = True) -> Tensor:
+    """[Âʰx for h in hops] with unit rows in each block, [N, blocks · columns].
+
+    Of a directed graph (`data.edge_forward`) Âʰx has two blocks for h > 0: (D_out⁻¹ A)ʰ x, the mean over nodes that h
+    edges lead to, and (D_in⁻¹ Aᵀ)ʰ x over those that h edges come from. Without `directed`, it is undirected here.
+    """
+    is_directed = directed and data.get("edge_forward") is not None
+    matrices = []
+    if max(hops):
+        matrices = [*directed_means(data, len(x))] if is_directed else [normalized_adjacency(data, len(x))]
+    blocks = [normalize(x, dim=1)] if 0 in hops else []
+    columns = [x] * len(matrices)
+    for hop in range(1, max(hops) + 1):
+        columns = [propagate(each, matrix) for each, matrix in zip(columns, matrices, strict=True)]
+        blocks += [normalize(each, dim=1) for each in columns] if hop in hops else []
     return torch.cat(blocks, dim=1)
+
+
+def count_blocks(data: Data, hops: Sequence[int]) -> int:
+    """Blocks of `stack_hops`."""
+    return len(hops) + (sum(hop > 0 for hop in hops) if data.get("edge_forward") is not None else 0)
+
+
+def normalized_adjacency(data: Data, nodes: int) -> SparseMatrix:
+    """Â = D̂^-½ (A+I) D̂^-½ [N, N] of a graph, whatever its features."""
+    return View(Graph(_without_features(nodes, data.edge_index, data.get("edge_weight")))).symmetric
+
+
+def directed_means(data: Data, nodes: int) -> tuple[SparseMatrix, SparseMatrix]:
+    """D_out⁻¹ A and D_in⁻¹ Aᵀ [N, N] of a directed graph: means over successors and predecessors, by weight.
+
+    There are no self-loops; a node without successors (or predecessors) has a row of zeros.
+    """
+    (source, target), weight = list_arcs(data)
+    graph = Graph(_without_features(nodes, data.edge_index[:, :0]))
+
+    def mean(row: Tensor, column: Tensor) -> SparseMatrix:
+        return View(graph.with_edges(torch.stack([column, row]), weight / sum_weights(row, weight, nodes)[row])).mean
+
+    return mean(source, target), mean(target, source)
+
+
+def _without_features(nodes: int, edge_index: Tensor, edge_weight: Tensor | None = None) -> Data:
+    weight = {} if edge_weight is None else {"edge_weight": edge_weight}
+    return Data(x=torch.empty(nodes, 0, device=edge_index.device), edge_index=edge_index, num_nodes=nodes, **weight)
 
 
 def svd_directions(x: Tensor, rank: int) -> Tensor:

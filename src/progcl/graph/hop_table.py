@@ -29,7 +29,7 @@ class HopTable(BatchLoader["TableBatch"]):
     Args:
         data: the graph
         directions: the projection of its features, [features, rank]
-        hops: the powers of Â, one block each
+        hops: the powers of Â, one block each; two of a directed graph
         walk: steps of a random walk to the node whose row replaces a node's own in a view
         size: nodes of a batch; None for all
         seed: of shuffling and sampling
@@ -62,7 +62,8 @@ class HopTable(BatchLoader["TableBatch"]):
     @cached_property
     def walker(self) -> NeighborSampler:
         """Takes random walks over the edges; built when it is needed."""
-        return NeighborSampler(remove_self_loops(self.data.edge_index)[0], self.num_nodes, fanouts=[])
+        edges, weight = remove_self_loops(self.data.edge_index, self.data.get("edge_weight"))
+        return NeighborSampler(edges, self.num_nodes, fanouts=[], edge_weight=weight)
 
     def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> TableBatch:
         """The rows of a batch."""

@@ -48,11 +48,13 @@ class GraphLoader:
         """The encoder's input for a graph; sampled batches are restricted to `nodes` and edges between them.
 
         Raises:
-            InputError: the nodes are images, and the method does not read these
+            InputError: the nodes are images, or edges have weights, and the method does not read these
         """
         if is_images(data):
             self.config.method.require("images")
             return ImageSet(data, **self._batch_options())
+        if data.get("edge_weight") is not None:
+            self.config.method.require("weights")
         if self.config.reads_hop_table:
             return self.hop_table(data)
         if self.config.batch.size is None:

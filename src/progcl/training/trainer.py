@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
+from progcl.data.edges import EDGE_ATTRIBUTES
 from progcl.data.prepare import fingerprint
 from progcl.data.splits import heldout_split
 from progcl.distributed import SINGLE_PROCESS, Workers
@@ -226,7 +227,8 @@ class _Loss(nn.Module):
 
 def _move(data: Data, device: torch.device) -> Data:
     """A copy on a device; labels, masks and mapped features stay where they are."""
-    names = ["edge_index", "row_scale"] if data.get("mapped") else ["x", "edge_index"]
+    names = ["row_scale"] if data.get("mapped") else ["x"]
+    names += ["edge_index", *(name for name in EDGE_ATTRIBUTES if data.get(name) is not None)]
     return copy.copy(data).to(device, *names)
 
 
