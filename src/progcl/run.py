@@ -161,8 +161,9 @@ def _resolve_data(config: Config, data: Data | None) -> tuple[Config, Data | Non
     if data is None:
         return config, None
     if config.data.name != FILE:
-        config = replace(config, data=DataConfig(name=OWN, normalize=False, inductive=config.data.inductive))
-    return config, prepare(data)
+        kept = {"inductive": config.data.inductive, "directed": config.data.directed}
+        config = replace(config, data=DataConfig(name=OWN, normalize=False, **kept))
+    return config, prepare(data, config.data.directed)
 
 
 def _validate(trainer: Trainer) -> None:

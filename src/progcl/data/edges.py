@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, contains_self_loops, to_undirected
 
-from progcl.data.weights import to_weights, validate_weights
-from progcl.errors import InputError
+from progcl.data.weights import NO_WEIGHTS, describe_unused, to_weights, validate_weights
+from progcl.errors import InputError, suggest
 
 EDGE_ATTRIBUTES = ("edge_weight", "edge_forward")  # one for each edge
 WEIGHT_RATIO = 1000  # a largest weight this many times the median is worth a remark
@@ -88,6 +88,22 @@ def read_edge_weight(data: Data, edges: int) -> Tensor | None:
     return torch.from_numpy(weights)
 
 
+def choose_edge_weight(data: Data, name: str | None) -> dict[str, Any]:
+    """`edge_weight` of a graph in memory: the attribute `name`, or its own if that is None; and remarks.
+
+    Raises:
+        InputError: if there is no such attribute
+    """
+    if name == NO_WEIGHTS:
+        return {}
+    if name is not None and data.get(name) is None:
+        raise InputError(f"the graph has no attribute `{name}`", suggest(name, list(data.to_dict())))
+    weight = data.get(name or "edge_weight")
+    if weight is None and data.get("edge_attr") is not None and len(data.edge_attr) == data.edge_attr.numel():
+        return {"remarks": [describe_unused(["edge_attr"], "attribute")]}
+    return {} if weight is None else {"edge_weight": weight}
+
+
 def loop_weights(row: Tensor, weight: Tensor, nodes: int) -> Tensor:
     """The weight of every node's self-loop [N]: the mean weight of its edges, 1 without any.
 
@@ -123,7 +139,13 @@ def mirror_edges(data: Data) -> tuple[Tensor, Tensor | None]:
 
 
 def list_arcs(data: Data) -> tuple[Tensor, Tensor]:
-    """The edges [2, A] of a directed graph in their own direction, and their weights [A]."""
+    """The edges [2, A] of a directed graph in their own direction, and their weights [A].
+
+    A graph that is not directed has both directions of every edge.
+    """
+    if data.get("edge_forward") is None:
+        weight = data.get("edge_weight")
+        return data.edge_index, data.edge_index.new_ones(data.num_edges).float() if weight is None else weight
     exists = data.edge_forward > 0
     return data.edge_index[:, exists], data.edge_forward[exists]
 

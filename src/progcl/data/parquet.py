@@ -29,6 +29,13 @@ class ParquetFile:
         """Names of all columns."""
         return self.names
 
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column holds numbers."""
+        import pyarrow.parquet
+
+        kind = pyarrow.parquet.read_schema(self.path).field(name).type
+        return pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_decimal(kind)
+
     def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
         """Read columns; those of types that are neither numbers, text nor lists of numbers are left out."""
         import pyarrow.parquet

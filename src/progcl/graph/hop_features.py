@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -35,25 +35,29 @@ class HopFeatures:
         hops: the powers of Â
         directions: the projection of the features, [features, rank]
         pca: the reduction of all blocks together; None for none
+        directed: whether there are blocks along the edges and against them
     """
 
     hops: tuple[int, ...]
     directions: Tensor
     pca: PCA | None = None
+    directed: bool = False
 
     @classmethod
     def fit(cls, data: Data, config: HopsConfig) -> HopFeatures:
         """Fit SVD and PCA to a graph."""
-        blocks = count_blocks(data, config.powers)
+        directed = is_directed(data)
+        blocks = len(config.powers) + directed * sum(power > 0 for power in config.powers)
         rank = config.rank or choose_rank(int(data.num_nodes), blocks)
-        features = cls(tuple(config.powers), svd_directions(data.x, rank))
+        features = cls(tuple(config.powers), svd_directions(data.x, rank), directed=directed)
         if config.dim is None or features.directions.size(1) * blocks <= config.dim:
             return features
-        return cls(features.hops, features.directions, fit_pca(features.transform(data), config.dim))
+        return replace(features, pca=fit_pca(features.transform(data), config.dim))
 
     def transform(self, data: Data) -> Tensor:
         """The features [N, d] of a graph."""
-        stacked = stack_hops(project(data.x, self.directions).to(data.edge_index.device), data, self.hops)
+        rows = project(data.x, self.directions).to(data.edge_index.device)
+        stacked = stack_hops(rows, data, self.hops, self.directed)
         return stacked if self.pca is None else apply_pca(self.pca, stacked)
 
 
@@ -78,27 +82,26 @@ def orient(directions: Tensor) -> Tensor:
     return directions * largest.sign()
 
 
-def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = True) -> Tensor:
+def is_directed(data: Data) -> bool:
+    """Whether a prepared graph has edges without their reverse."""
+    return data.get("edge_forward") is not None
+
+
+def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = False) -> Tensor:
     """[Âʰx for h in hops] with unit rows in each block, [N, blocks · columns].
 
-    Of a directed graph (`data.edge_forward`) Âʰx has two blocks for h > 0: (D_out⁻¹ A)ʰ x, the mean over nodes that h
-    edges lead to, and (D_in⁻¹ Aᵀ)ʰ x over those that h edges come from. Without `directed`, it is undirected here.
+    If `directed`, there are two blocks for h > 0 in place of Âʰx: (D_out⁻¹ A)ʰ x, the mean over nodes that h edges lead
+    to, and (D_in⁻¹ Aᵀ)ʰ x over those that h edges come from.
     """
-    is_directed = directed and data.get("edge_forward") is not None
     matrices = []
     if max(hops):
-        matrices = [*directed_means(data, len(x))] if is_directed else [normalized_adjacency(data, len(x))]
+        matrices = [*directed_means(data, len(x))] if directed else [normalized_adjacency(data, len(x))]
     blocks = [normalize(x, dim=1)] if 0 in hops else []
     columns = [x] * len(matrices)
     for hop in range(1, max(hops) + 1):
         columns = [propagate(each, matrix) for each, matrix in zip(columns, matrices, strict=True)]
         blocks += [normalize(each, dim=1) for each in columns] if hop in hops else []
     return torch.cat(blocks, dim=1)
-
-
-def count_blocks(data: Data, hops: Sequence[int]) -> int:
-    """Blocks of `stack_hops`."""
-    return len(hops) + (sum(hop > 0 for hop in hops) if data.get("edge_forward") is not None else 0)
 
 
 def normalized_adjacency(data: Data, nodes: int) -> SparseMatrix:

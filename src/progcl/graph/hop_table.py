@@ -29,13 +29,14 @@ class HopTable(BatchLoader["TableBatch"]):
     Args:
         data: the graph
         directions: the projection of its features, [features, rank]
-        hops: the powers of Â, one block each; two of a directed graph
+        hops: the powers of Â, one block each
         walk: steps of a random walk to the node whose row replaces a node's own in a view
         size: nodes of a batch; None for all
         seed: of shuffling and sampling
         steps: batches of an epoch; None for a full pass
         fixed: the same batches in the same order in every epoch
         shard: (rank, world size): which of as many equal slices of every batch this process embeds
+        directed: in place of a block of Â, one along the edges and one against them
     """
 
     def __init__(
@@ -49,13 +50,14 @@ class HopTable(BatchLoader["TableBatch"]):
         steps: int | None = None,
         fixed: bool = False,
         shard: tuple[int, int] = (0, 1),
+        directed: bool = False,
     ) -> None:
         self.data = data
         self.num_nodes = int(data.num_nodes)
         nodes = torch.arange(self.num_nodes, device=data.edge_index.device)
         super().__init__(nodes, size or self.num_nodes, seed, steps, fixed, shard)
         self.is_full_batch = size is None
-        self.rows = stack_hops(project(data.x, directions).to(nodes.device), data, hops)
+        self.rows = stack_hops(project(data.x, directions).to(nodes.device), data, hops, directed)
         self.num_features = self.rows.size(1)
         self.walk = walk
 

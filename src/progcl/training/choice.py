@@ -58,7 +58,7 @@ class Choice:
         first, second, third = (link_auc(each, heldout, weight=weight) for each in centered)
         varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
         nearest = nearest_hits(own, heldout, seen.edge_index) if varies else 0.0
-        return cls(first, second, third, nearest, varies, data.get("edge_forward") is not None)
+        return cls(first, second, third, nearest, varies, features.directed)
 
     @property
     def weight(self) -> float:

@@ -86,7 +86,7 @@ class Output:
         blocks = []
         if self.smooth and self.weight:
             centered = learned - self.center.to(learned.device)
-            blocks.append(self.weight * stack_hops(centered, data, self.smooth, directed=False))
+            blocks.append(self.weight * stack_hops(centered, data, self.smooth))
         elif self.weight:
             blocks.append(learned if is_alone else self.weight * normalize(learned, dim=1))
         if self.features is not None:
