@@ -30,6 +30,7 @@ from progcl.errors import InputError, warn
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
 from progcl.evaluation.supervised import score_predictions
+from progcl.graph.hop_features import is_directed
 from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
@@ -174,6 +175,8 @@ def _validate(trainer: Trainer) -> None:
     if probe.protocol != "none":
         require_labels(trainer.data)
         make_splits(trainer.data, 1, nodes=probe.nodes)
+    if trainer.config.data.directed and trainer.config.data.name != FILE and not is_directed(trainer.data):
+        warn("every edge has its reverse: that the graph is directed changes nothing", stacklevel=4)
     for remark in trainer.method.remarks():
         warn(remark, stacklevel=4)
 

@@ -34,10 +34,6 @@ def test_two_weights_of_an_edge_are_averaged_and_duplicates_added() -> None:
     data = graph([(0, 1, 2), (1, 0, 6), (1, 2, 1), (1, 2, 4), (3, 4, 7), (4, 3, 7)])
     once = {pair: weight for pair, weight in weights(data).items() if pair[0] < pair[1]}
     assert once == {(0, 1): 4, (1, 2): 5, (3, 4): 7}
-        (0, 1): 4,
-        (1, 2): 5,
-        (3, 4): 7,
-    }
     assert "1 duplicate edge joined with others: their weights are added" in data.remarks
     assert "the two directions of 1 edge have different weights: their mean is used" in data.remarks
 
