@@ -162,8 +162,9 @@ def _resolve_data(config: Config, data: Data | None) -> tuple[Config, Data | Non
     if data is None:
         return config, None
     if config.data.name != FILE:
-        kept = {"inductive": config.data.inductive, "directed": config.data.directed}
-        config = replace(config, data=DataConfig(name=OWN, normalize=False, **kept))
+        given = config.data
+        own = DataConfig(name=OWN, normalize=False, inductive=given.inductive, directed=given.directed)
+        config = replace(config, data=own)
     return config, prepare(data, config.data.directed)
 
 

@@ -39,9 +39,9 @@ def network() -> networkx.DiGraph:
     return graph
 
 
-def text(delimiter: str, *header: str) -> Callable[[Path], None]:
+def text(delimiter: str, *header: str) -> Callable[[Path], object]:
     lines = [delimiter.join(map(str, row)) for row in [header, *ROWS] if row]
-    return lambda path: path.write_text("\n".join(lines) + "\n") and None
+    return lambda path: path.write_text("\n".join(lines) + "\n")
 
 
 SOURCES: dict[str, tuple[Callable[[Path], Any], str | None]] = {  # how to write it, and the name of the weights

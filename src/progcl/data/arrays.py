@@ -103,7 +103,7 @@ def _load_npz(path: Path, weight: str | None = None) -> tuple[Arrays, Collection
     if not zipfile.is_zipfile(path):
         raise zipfile.BadZipFile("it is no archive of arrays")
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        return {name: file[name] for name in {*ARRAY_NAMES, weight} & set(file.files)}, file.files
+        return {name: file[name] for name in (ARRAY_NAMES | {weight or ""}) & set(file.files)}, file.files
 
 
 def _load_safetensors(path: Path) -> tuple[Arrays, Collection[str]]:
@@ -128,7 +128,7 @@ def _load_pt(path: Path, weight: str | None = None) -> tuple[Arrays, Collection[
     content = {"x": content} if isinstance(content, torch.Tensor) else content
     if not isinstance(content, Mapping):
         raise InputError(f"`{path}` holds a {type(content).__name__}", "save a PyG Data or a dict of tensors")
-    names = {*ARRAY_NAMES, weight} & set(content)
+    names = (ARRAY_NAMES | {weight or ""}) & set(content)
     arrays = {name: as_array(content[name]) for name in names if content[name] is not None}
     return arrays, [str(name) for name in content]
 
@@ -183,8 +183,7 @@ def _find_weights(
     if weight is not None:
         name = find_column([str(name) for name in present], weight, "the file", "--weight")
         return to_weights(arrays[name], edges, name), ()
-    name = next((name for name in WEIGHT_NAMES if name in arrays), None)
-    if name is not None:
+    for name in (name for name in WEIGHT_NAMES if name in arrays):
         return to_weights(arrays[name], edges, name), (f"weights of edges are read from `{name}`",)
     unused = [name for name in MAYBE_WEIGHTS if name in present] if entries is None else []
     return entries, (describe_unused(unused, "array"),) if unused else ()

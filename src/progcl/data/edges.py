@@ -22,14 +22,14 @@ class Edges(NamedTuple):
     """Every edge once in each direction.
 
     Attributes:
-        index: [2, E], sorted, without self-loops
+        pairs: [2, E], sorted, without self-loops
         weight: of every edge [E], the same in both directions; None if all are alike
         forward: of a directed graph, the weight of the edge from source to target as it was given, 0 if there is none
             in this direction, [E]; None for an undirected graph
         remarks: what was changed, one sentence each
     """
 
-    index: Tensor
+    pairs: Tensor
     weight: Tensor | None
     forward: Tensor | None
     remarks: list[str]

@@ -34,7 +34,8 @@ class ParquetFile:
         import pyarrow.parquet
 
         kind = pyarrow.parquet.read_schema(self.path).field(name).type
-        return pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_decimal(kind)
+        types = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_decimal)
+        return any(is_type(kind) for is_type in types)
 
     def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
         """Read columns; those of types that are neither numbers, text nor lists of numbers are left out."""

@@ -333,7 +333,7 @@ def _embedding_bag(table: Tensor, index: Tensor, rowptr: Tensor, weight: Tensor)
 def _select_edges(edge_index: Tensor, num_nodes: int, nodes: Tensor | None) -> Tensor:
     """Mask [E] of edges that are no self-loops, and only those between `nodes`; None for all."""
     source, target = edge_index
-    mask = source != target
+    mask: Tensor = source != target
     if nodes is not None:
         member = torch.zeros(num_nodes, dtype=torch.bool, device=nodes.device).index_fill_(0, nodes, True)
         mask &= member[source] & member[target]
