@@ -98,7 +98,8 @@ def normalize_features(data: Data) -> Data:
         norms = torch.cat([rows.abs().sum(dim=1) for rows in data.x.split(CHUNK_ROWS)])
         data.row_scale = norms.clamp_min(1e-12).reciprocal()
     else:
-        data.x = torch.nn.functional.normalize(data.x, p=1, dim=1)
+        for rows in data.x.split(1024):
+            rows.copy_(torch.nn.functional.normalize(rows, p=1, dim=1))
     return data
 
 
@@ -206,7 +207,7 @@ def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool, encod
         remarks.append(f"the largest feature is {ratio:,.0f} times the median and hides others: rescale the columns")
     if mapped:  # rows would need another pass over the file
         return remarks
-    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(CHUNK_ROWS))
+    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(1024))
     first = torch.nn.functional.normalize(x[:1], dim=1)
     if all(bool((rows == first).all()) for rows in unit):  # most often the first chunk decides
         remarks.append("scaled to length 1, the features of all nodes are the same: they tell nothing")

@@ -19,7 +19,7 @@ from progcl.data.edges import list_arcs, sum_weights
 from progcl.graph.sparse import SparseMatrix, propagate
 from progcl.graph.views import Graph, View
 
-ROWS_PER_CHUNK = 2**14
+ROWS_PER_CHUNK = 2**12
 MAX_GRAM_COLUMNS = 2048  # up to these, XᵀX is computed, which reads every row once
 MAX_BYTES = 2**30  # of the hop features, which bounds their rank
 MAX_RANK, MIN_RANK = 512, 64

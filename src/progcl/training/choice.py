@@ -19,6 +19,7 @@ from progcl.graph.hop_features import HopFeatures, project
 MIN_HELDOUT, MAX_PAIRS = 20, 20_000  # edges to judge by
 NEAREST, MAX_RANKED = 10, 200  # nodes nearest to a link's source by features, and links that are looked up there
 MAX_SIMILARITIES = 2**24  # held at once
+PAIRS_PER_CHUNK = 4096  # whose vectors are held at once
 SEED = 0  # of the pairs without a link
 MIN_WEIGHT = 0.05  # below which learned vectors are left out
 FROM_FEATURES = 0.5  # share of links among the nearest above which a graph is one of nearest neighbors
@@ -121,7 +122,8 @@ def link_auc(vectors: Tensor, links: Tensor, weight: Tensor | None = None) -> fl
     chosen = links.cpu()[:, order]
     others = torch.randint(len(vectors), tuple(chosen.shape), generator=generator)
     pairs = torch.cat([chosen, others], dim=1).to(vectors.device)
-    cosines = cosine_similarity(vectors[pairs[0]], vectors[pairs[1]], dim=1).cpu()
+    chunks = pairs.split(PAIRS_PER_CHUNK, dim=1)
+    cosines = torch.cat([cosine_similarity(vectors[one], vectors[other], dim=1) for one, other in chunks]).cpu()
     is_link = [True] * chosen.size(1) + [False] * others.size(1)
     shares = None if weight is None else torch.cat([weight.cpu()[order], torch.ones(len(order))]).numpy()
     return float(roc_auc_score(is_link, cosines.numpy(), sample_weight=shares))

@@ -83,6 +83,11 @@ class Output:
             hint = "--output.structure 0, which leaves the walk vectors out"
             raise InputError("walk vectors of another graph are not comparable", hint)
         is_alone = self.features is None and not self.structure
+        walks = None
+        if self.structure:  # first, as counting pairs takes most memory
+            weight = data.get("edge_weight")
+            weight = None if weight is None else weight.cpu()
+            walks = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure, weight=weight)
         blocks = []
         if self.smooth and self.weight:
             centered = learned - self.center.to(learned.device)
@@ -91,11 +96,8 @@ class Output:
             blocks.append(learned if is_alone else self.weight * normalize(learned, dim=1))
         if self.features is not None:
             blocks.append(normalize(self.features.transform(data), dim=1))
-        if self.structure:
-            edge_weight = data.get("edge_weight")
-            edge_weight = None if edge_weight is None else edge_weight.cpu()
-            vectors = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure, weight=edge_weight)
-            blocks.append(self.structure_weight * vectors.to(learned.device))
+        if walks is not None:
+            blocks.append(self.structure_weight * walks.to(learned.device))
         embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
         return embeddings if self.pca is None else apply_pca(self.pca, embeddings)
 
