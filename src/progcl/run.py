@@ -30,6 +30,7 @@ from progcl.errors import InputError, warn
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
 from progcl.evaluation.supervised import score_predictions
+from progcl.graph.hop_features import is_directed
 from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
@@ -161,8 +162,10 @@ def _resolve_data(config: Config, data: Data | None) -> tuple[Config, Data | Non
     if data is None:
         return config, None
     if config.data.name != FILE:
-        config = replace(config, data=DataConfig(name=OWN, normalize=False, inductive=config.data.inductive))
-    return config, prepare(data)
+        given = config.data
+        own = DataConfig(name=OWN, normalize=False, inductive=given.inductive, directed=given.directed)
+        config = replace(config, data=own)
+    return config, prepare(data, config.data.directed)
 
 
 def _validate(trainer: Trainer) -> None:
@@ -173,6 +176,8 @@ def _validate(trainer: Trainer) -> None:
     if probe.protocol != "none":
         require_labels(trainer.data)
         make_splits(trainer.data, 1, nodes=probe.nodes)
+    if trainer.config.data.directed and trainer.config.data.name != FILE and not is_directed(trainer.data):
+        warn("every edge has its reverse: that the graph is directed changes nothing", stacklevel=4)
     for remark in trainer.method.remarks():
         warn(remark, stacklevel=4)
 

@@ -32,6 +32,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--ids", type=str, help="names of the nodes, one a line, for arrays that have none")
     for flag, what in COLUMNS.items():
         parser.add_argument(f"--{flag}", type=str, metavar="NAME", help=f"column {what}")
+    parser.add_argument("--directed", action="store_true", help="take hops along the edges and against them")
     parser.add_argument("--budget", type=str, help="time limit for everything: 90s, 5m, 1h30m")
     parser.add_argument("--dim", type=int, help="reduce the embedding to so many numbers per node, by PCA")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
@@ -51,6 +52,8 @@ def _run(options: dict[str, Any]) -> None:
     for flag in COLUMNS:
         key = flag.replace("-", "_")
         overrides |= {f"data.{key}": options[key]} if options.get(key) is not None else {}
+    if options.get("directed"):
+        overrides["data.directed"] = True
     content = None if options.get("resume") else _read(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed, parse_duration
@@ -87,9 +90,9 @@ def _read(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     from progcl.data.formats import read_node_data
     from progcl.data.join import JoinOptions
 
-    given = {key: overrides.get(f"data.{key}") for key in ("source", "target", "id_column", "label_column", "scale")}
+    given = {key: overrides.get(f"data.{key}") for key in ("id_column", "label_column", "scale")}
     files = {f"{name}_from": options.get(name) for name in ("features", "labels", "ids")}
-    ends = {"source": given["source"], "target": given["target"]}
+    ends = {key: overrides.get(f"data.{key}") for key in ("source", "target", "weight")}
     choice = JoinOptions(given["id_column"], given["label_column"], given["scale"] is not False)
     return read_node_data(options["file"], **files, **ends, options=choice)
 
@@ -97,6 +100,7 @@ def _read(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
 COLUMNS = {  # flags that name a column
     "source": "of an edge list with one end of an edge, if it is not named so and not the first",
     "target": "with the other end",
+    "weight": "with the weights of edges; in other files an attribute of edges or an array; none uses no weights",
     "id-column": "that names the node in tables of features and labels",
     "label-column": "that holds the class, in --labels or among the features",
 }

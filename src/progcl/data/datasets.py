@@ -119,15 +119,17 @@ def load_data(
         InputError: also if mapped features would be written elsewhere than below the data root or the folder of the run
     """
     if content is not None:
-        data = prepare(content.to_data())
+        data = prepare(content.to_data(), config.directed)
         return normalize_features(data) if config.normalize else data
     if config.mapped:
         require_inside(Path(config.mapped), [*([Path(run)] if run else []), *roots(root)])
-    return load_dataset(config.name, root, config.normalize, **config.options())
+    return load_dataset(config.name, root, config.normalize, config.directed, **config.options())
 
 
 @single_precision()
-def load_dataset(name: str, root: str | Path | None = None, normalize: bool = True, **options: Any) -> Data:
+def load_dataset(
+    name: str, root: str | Path | None = None, normalize: bool = True, directed: bool = False, **options: Any
+) -> Data:
     """Load a graph by name, and prepare it (see `prepare`).
 
     Args:
@@ -135,6 +137,7 @@ def load_dataset(name: str, root: str | Path | None = None, normalize: bool = Tr
         root: folder of published data; next, that of the environment variable PROGCL_DATA and the user's cache are
             searched, then it is downloaded
         normalize: scale every row of the features to an L1 norm of 1
+        directed: keep the direction of edges for features of several hops, where the data has it
         options: of a built-in graph, such as `csbm(nodes=...)`
 
     Returns:
@@ -157,7 +160,7 @@ def load_dataset(name: str, root: str | Path | None = None, normalize: bool = Tr
     else:
         _refuse_options(name, options, list(inspect.signature(entry).parameters))
         data = entry(**options)
-    data = prepare(data)
+    data = prepare(data, directed)
     return normalize_features(data) if normalize else data
 
 
