@@ -80,7 +80,7 @@ def cleora(data: Data) -> Tensor:
 
 
 def fastrp(data: Data) -> Tensor:
-    """Chen et al.: Fast and Accurate Network Embeddings via Very Sparse Random Projection (2019); it takes no features."""
+    """Chen et al.: Fast and Accurate Network Embeddings via Very Sparse Random Projection (2019); without features."""
     adjacency = csr_matrix(to_scipy_sparse_matrix(data.edge_index, num_nodes=data.num_nodes))
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     step = diags(1 / np.maximum(degree, 1)) @ adjacency

@@ -15,12 +15,15 @@ from typing import Any
 
 from torch_geometric.data import Data
 
+from progcl.clusters import check_clusters
 from progcl.config.load import load_config, options_type
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE, load_data
 from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
+from progcl.evaluation.clusters import cluster_run
+from progcl.evaluation.links import compare_links, save_link_scores
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.export import write_parquet
@@ -86,6 +89,7 @@ def embed(
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels, "data.ids_from": ids}
     resume = resume and (out / "config.yaml").exists()
     config, data = _resolve(files, out, dict(overrides or {}), resume, force, content, allow_code)
+    check_clusters(config.output.clusters, int(data.num_nodes))
     time_budget = TimeBudget(start + budget if budget is not None else math.inf, _bytes_written(config, data))
     if budget is not None:
         config = config if resume else fit_to_budget(config, data, time_budget.training())
@@ -104,8 +108,11 @@ def embed(
         if result.score and budget is None:
             own = {describe_run(config, result.facts): result.score}
             save_scores({**own, **_score_untrained(config, data, progress)}, out)
+        if result.links and budget is None:
+            save_link_scores(compare_links(config, data, result.facts, result.links), out)
+        clusters = cluster_run(out, result.embeddings.numpy(), data, config.output.clusters)
         if find_spec("pyarrow"):
-            write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
+            write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids, clusters)
         if progress:
             print("drawing the map for report.html", file=sys.stderr)
         write_report(load_story(out, data, config), out / "report.html", quick=time_budget.left() < MIN_TSNE_SECONDS)

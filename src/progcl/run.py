@@ -22,11 +22,13 @@ from progcl.checksums import json_lines
 from progcl.config import Config, to_dict, to_yaml
 from progcl.config.schema import DataConfig
 from progcl.data.datasets import FILE, OWN, load_data
+from progcl.data.holdout import hold_out_links
 from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
 from progcl.data.splits import make_splits
 from progcl.distributed import connect
 from progcl.errors import InputError, warn
+from progcl.evaluation.links import LinkScore, score_heldout
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
 from progcl.evaluation.supervised import score_predictions
@@ -51,6 +53,7 @@ class Result:
     Attributes:
         facts: what the method has to say at the end, such as the fitted mixture
         seconds: of training and of the probe
+        links: how well links that `data.holdout` kept from everything are predicted; None without
     """
 
     config: Config
@@ -59,6 +62,7 @@ class Result:
     score: Score | None
     facts: dict[str, Any]
     seconds: dict[str, float]
+    links: LinkScore | None = None
 
     @property
     def mixture(self) -> dict[str, Any] | None:
@@ -74,6 +78,7 @@ class Result:
             "loss": self.losses[-1] if self.losses else None,
             "facts": self.facts,
             "score": self.score and {"mean": self.score.mean, "std": self.score.std, **asdict(self.score)},
+            "links": self.links and asdict(self.links),
             "seconds": self.seconds,
         }
 
@@ -161,10 +166,13 @@ def _resolve_data(config: Config, data: Data | None) -> tuple[Config, Data | Non
     """A graph that was handed in takes the place of the configured one."""
     if data is None:
         return config, None
+    holdout = config.data.holdout
     if config.data.name != FILE:
         given = config.data
-        own = DataConfig(name=OWN, normalize=False, inductive=given.inductive, directed=given.directed)
+        own = DataConfig(name=OWN, normalize=False, inductive=given.inductive, directed=given.directed, holdout=holdout)
         config = replace(config, data=own)
+    if holdout and data.get("heldout") is None:
+        data = hold_out_links(data, holdout)
     return config, prepare(data, config.data.directed)
 
 
@@ -201,7 +209,8 @@ def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: Fir
     if checkpoints:
         folder = checkpoints.folder
         clear_leftovers(folder)
-        (folder / "result.json").unlink(missing_ok=True)  # written last, it marks a run as finished
+        for name in ("result.json", "clusters.json", "links.json"):  # the first, written last, marks a finished run
+            (folder / name).unlink(missing_ok=True)
         if trainer.workers.size > 1:
             write_job_id(folder)
         checkpoint.write_text(folder / "config.yaml", to_yaml(trainer.config, checksum=True))
@@ -280,7 +289,8 @@ def _finish(trainer: Trainer, checkpoints: Checkpoints | None, score_until: floa
     seconds = {"train": trainer.seconds, "probe": time.perf_counter() - start}
     losses = [record.loss for record in trainer.records]
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})
-    result = Result(config, embeddings, losses, score, facts, seconds)
+    links = score_heldout(embeddings, trainer.data) if is_main else None
+    result = Result(config, embeddings, losses, score, facts, seconds, links)
     if folder:
         plot = plot_data(trainer.method, trainer.train_data if score else None)
         if plot:

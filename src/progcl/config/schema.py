@@ -19,6 +19,7 @@ class DataConfig:
         name: a name that `progcl ls data` lists
         normalize: scale each row of the features to absolute sum 1
         inductive: train on the training nodes alone; all nodes are embedded
+        holdout: share of the edges kept from everything, by which the embedding is scored as a predictor of links
         graph: file: your own graph, in any format of `progcl embed`
         features_from: file: array or table with the features, if the graph's file has none
         labels_from: file: array or table with the labels
@@ -44,6 +45,7 @@ class DataConfig:
     name: str = "digits"
     normalize: bool = True
     inductive: bool = False
+    holdout: float = 0.0
     graph: str | None = None
     features_from: str | None = None
     labels_from: str | None = None
@@ -67,8 +69,11 @@ class DataConfig:
 
     def options(self) -> dict[str, Any]:
         """The options that were given for this one data set."""
-        common = {"name", "normalize", "inductive", "directed"}
+        common = {"name", "normalize", "inductive", "directed", "holdout"}
         return {key: value for key, value in asdict(self).items() if key not in common and value is not None}
+
+    def __post_init__(self) -> None:
+        in_range("holdout", self.holdout, 0, 0.9, "a share, such as 0.1")
 
 
 @dataclass(frozen=True)
