@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import shutil
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -15,21 +13,20 @@ from typing import Any
 
 from torch_geometric.data import Data
 
+from progcl.budget import Budget
 from progcl.config.load import load_config, options_type
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE, load_data
 from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
-from progcl.evaluation.probe import linear_probe
-from progcl.evaluation.scores import Score, describe_run, save_scores
+from progcl.evaluation.scoring import baselines
 from progcl.export import write_parquet
-from progcl.graph.hop_features import HopFeatures
-from progcl.methods.features import raw
 from progcl.precision import single_precision
 from progcl.report.page import write_report
 from progcl.report.story import load_story
-from progcl.run import Result, fit
+from progcl.result import Result, score_result
+from progcl.run import fit
 from progcl.training.lock import lock_folder
 from progcl.training.output import describe_facts
 from progcl.training.signals import StopRequest
@@ -55,7 +52,7 @@ def embed(
     out: Path,
     features: str | None = None,
     labels: str | None = None,
-    budget: float | None = None,
+    budget: float | Budget | None = None,
     overrides: Mapping[str, Any] | None = None,
     resume: bool = False,
     force: bool = False,
@@ -72,7 +69,7 @@ def embed(
         out: folder for embeddings.npz, embeddings.parquet (if pyarrow is installed), report.html and the run's files
         features: file with features, if `graph` has none
         labels: file with classes, to color the map and score the embedding; training never sees them
-        budget: time limit in seconds
+        budget: time limit in seconds, for all that follows
         overrides: of the chosen settings, by dotted key; `data.source`, `data.label_column` and the like name columns
         resume: continue from the checkpoint in `out`
         force: overwrite what is in `out`
@@ -82,64 +79,41 @@ def embed(
         allow_code: whether the run to resume may name classes of your own, which are imported and run
         stop: receives signals, as in `fit`
     """
-    start = time.monotonic()
+    if not isinstance(budget, Budget):
+        budget = Budget(math.inf if budget is None else budget)
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels, "data.ids_from": ids}
     resume = resume and (out / "config.yaml").exists()
     config, data = _resolve(files, out, dict(overrides or {}), resume, force, content, allow_code)
-    time_budget = TimeBudget(start + budget if budget is not None else math.inf, _bytes_written(config, data))
-    if budget is not None:
-        config = config if resume else fit_to_budget(config, data, time_budget.training())
+    budget.plan(_reserve(budget, config, data))
+    if budget.is_limited:
+        config = config if resume else fit_to_budget(config, data, budget.available())
         config = replace(config, probe=replace(config.probe, splits=min(BUDGET_SPLITS, config.probe.splits)))
     if progress:
-        print(
-            "\n".join([*(f"note: {remark}" for remark in data.remarks), describe_plan(config, data)]), file=sys.stderr
-        )
-    limits: dict[str, Any] = {"seconds": time_budget.training(), "scoring": time_budget.scoring(), "stop": stop}
+        notes = [*(f"note: {remark}" for remark in data.remarks), describe_plan(config, data)]
+        print("\n".join(notes), file=sys.stderr)
+    options: dict[str, Any] = {"resume": resume, "force": force, "progress": progress, "stop": stop}
     with lock_folder(out):
-        result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, **limits)
-        if progress:
-            late = result.score is None and config.probe.protocol != "none"
-            notes = ["no time was left to score the embedding"] * late + describe_facts(result.facts)
-            print("".join(f"note: {note}\n" for note in notes), file=sys.stderr, end="")
-        if result.score and budget is None:
-            own = {describe_run(config, result.facts): result.score}
-            save_scores({**own, **_score_untrained(config, data, progress)}, out)
+        result = fit(config, out=out, data=data, budget=budget, score=False, **options)
         if find_spec("pyarrow"):
             write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
+        if config.probe.protocol != "none":
+            beside = {} if budget.is_limited else baselines(config, data)
+            result = score_result(result, data, out, beside, budget, progress)
         if progress:
+            late = result.score is None and config.probe.protocol != "none"
+            notes = [f"no time was left to score the embedding: `progcl eval {out}` does"] * late
+            print("".join(f"note: {note}\n" for note in notes + describe_facts(result.facts)), file=sys.stderr, end="")
             print("drawing the map for report.html", file=sys.stderr)
-        write_report(load_story(out, data, config), out / "report.html", quick=time_budget.left() < MIN_TSNE_SECONDS)
+        write_report(load_story(out, data, config), out / "report.html", quick=budget.left() < MIN_TSNE_SECONDS)
     return result
 
 
-class TimeBudget:
-    """Divides the time until `end` between training, probing and writing."""
-
-    def __init__(self, end: float, bytes_written: float) -> None:
-        self.end = end
-        unlimited = math.isinf(end)
-        self.reserved = 0.0 if unlimited else max(AFTER_TRAINING * self.left(), bytes_written / BYTES_PER_SECOND)
-
-    def left(self) -> float:
-        """Seconds until the end."""
-        return self.end - time.monotonic()
-
-    def training(self) -> float:
-        """Seconds left to train."""
-        return self.left() - self.reserved
-
-    def scoring(self) -> float:
-        """Seconds left to train and score: half of what is reserved is for writing and drawing."""
-        return self.left() - self.reserved / 2
-
-
-def parse_duration(text: str) -> float:
-    """'90', '90s', '5m', '1h30m' in seconds."""
-    units = {"h": 3600, "m": 60, "s": 1, "": 1}
-    pieces = re.findall(r"(\d+(?:\.\d+)?)([hms]?)", text)
-    if not pieces or "".join(number + unit for number, unit in pieces) != text:
-        raise InputError(f"`{text}` is not a duration", "write 90s, 5m or 1h30m")
-    return sum(float(number) * units[unit] for number, unit in pieces)
+def _reserve(budget: Budget, config: Config, data: Data) -> dict[str, float]:
+    """Seconds to keep for what follows training."""
+    if not budget.is_limited:
+        return {}
+    share = max(AFTER_TRAINING * budget.left(), _bytes_written(config, data) / BYTES_PER_SECOND)
+    return {"output": share / 2, "report": share / 2}
 
 
 def load_graph(config: Config, content: NodeData | None = None) -> Data:
@@ -277,13 +251,6 @@ def _resolve(
 def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The overrides of one section."""
     return {key: value for key, value in overrides.items() if key.startswith(f"{section}.")}
-
-
-def _score_untrained(config: Config, data: Data, progress: bool) -> dict[str, Score]:
-    """Scores that the embedding has to beat: of the features as they are, and of hop features."""
-    hops = HopFeatures.fit(data, config.hops).transform(data)
-    baselines = {"raw features": raw(data), f"features of up to {config.hops.powers[-1]} hops (no training)": hops}
-    return {name: linear_probe(x, data, **config.probe.options(), progress=progress) for name, x in baselines.items()}
 
 
 def _require_disk_space(out: Path, config: Config, data: Data) -> None:

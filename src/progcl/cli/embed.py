@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
+from progcl.budget import Budget, parse_duration
 from progcl.cli.options import (
     Command,
     add_allow_code,
     add_config_flags,
     choose_run_folder,
     config_overrides,
+    explain_stop,
     resume_command,
 )
 from progcl.config import load_config, to_dict
@@ -43,7 +44,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(options: dict[str, Any]) -> None:
-    start = time.monotonic()
+    budget = Budget(parse_duration(options["budget"])) if options.get("budget") else None
     out = choose_run_folder(options, options["file"])
     overrides = config_overrides(options)
     if options.get("dim") is not None:
@@ -53,13 +54,12 @@ def _run(options: dict[str, Any]) -> None:
         overrides |= {f"data.{key}": options[key]} if options.get(key) is not None else {}
     content = None if options.get("resume") else _read(options, overrides)
     from progcl.distributed import world_size
-    from progcl.embed import embed, parse_duration
+    from progcl.embed import embed
     from progcl.evaluation.scores import format_table, load_scores
     from progcl.training.signals import StopRequest
 
     if world_size() > 1:
         raise InputError("`progcl embed` runs in one process", "`progcl train` runs its config.yaml in several")
-    budget = parse_duration(options["budget"]) - (time.monotonic() - start) if options.get("budget") else None
     names = ("features", "labels", "ids", "resume", "force", "allow_code")
     shared: dict[str, Any] = {key: options[key] for key in names if key in options}
     with StopRequest() as stop:
@@ -71,10 +71,10 @@ def _run(options: dict[str, Any]) -> None:
             if (out / "config.yaml").exists():
                 names_code = bool(options.get("allow_code") or code_names(options))
                 again = resume_command("embed", options["file"], "--out", str(out), allow_code=names_code)
-                print(f"\nto continue: {again}", file=sys.stderr)
+                explain_stop(out, again)
             raise
     if result.score:
-        print(format_table(load_scores(out) or {"this run": result.score}), file=sys.stderr)
+        print(format_table(load_scores(out)), file=sys.stderr)
     print(f"to see it, open {out / 'report.html'}", file=sys.stderr)
     print(out / "embeddings.npz")
 

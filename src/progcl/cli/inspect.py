@@ -10,7 +10,6 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.checksums import read_json
 from progcl.cli.options import Command, add_allow_code, add_data_root
 from progcl.config.load import PRESETS, TABLES, load_config, options_type, to_yaml
 from progcl.errors import InputError
@@ -39,17 +38,12 @@ def _eval(options: dict[str, Any]) -> None:
         raise InputError(f"`{config.method.name}` was trained with labels, which a probe of its embedding leaks", hint)
     if config.probe.protocol == "none":
         raise InputError("the run has no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
-    import torch
-
     from progcl.data.datasets import load_data
-    from progcl.evaluation.probe import linear_probe
-    from progcl.evaluation.scores import describe_run, format_table
+    from progcl.evaluation.scores import format_table
+    from progcl.result import rescore
 
     data = load_data(config.data, options.get("data_root"), run)
-    vectors = load_run_embeddings(run, nodes=int(data.num_nodes)).vectors
-    facts = read_json(run / "result.json")["facts"]
-    score = linear_probe(torch.from_numpy(vectors), data, **config.probe.options(), progress=True)
-    print(format_table({describe_run(config, facts): score}))
+    print(format_table(rescore(run, config, data, keep=not overrides)))
 
 
 def _add_neighbors_arguments(parser: ArgumentParser) -> None:
@@ -202,7 +196,12 @@ LISTS: dict[str, Callable[[], list[tuple[str, ...]]]] = {
     "estimators": _list_estimators,
     "presets": _list_presets,
 }
-EVAL = Command("Probe the embedding of a finished run again.", "RUN [options]", _add_eval_arguments, _eval)
+EVAL = Command(
+    "Probe the embedding of a finished run again; without options the scores are kept for its report.",
+    "RUN [options]",
+    _add_eval_arguments,
+    _eval,
+)
 NEIGHBORS = Command(
     "Print the nodes most similar to one, by the embedding of a run.",
     "RUN NODE [--number K]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
@@ -53,6 +54,21 @@ def add_allow_code(parser: ArgumentParser) -> None:
 def resume_command(*words: str, allow_code: bool) -> str:
     """What to type to continue a run."""
     return shlex.join(["progcl", *words, "--resume", *(["--allow-code"] if allow_code else [])])
+
+
+def explain_stop(out: Path, again: str) -> None:
+    """Say what a stopped run has given so far, and how to go on."""
+    if not (out / "result.json").exists():
+        print(f"\nto continue: {again}", file=sys.stderr)
+        return
+    from progcl.evaluation.scores import format_table, load_scores
+
+    scores = load_scores(out)
+    print(f"\nthe embeddings in {out} are complete" + ("; scores so far:" if scores else ""), file=sys.stderr)
+    if scores:
+        print(format_table(scores), file=sys.stderr)
+    for what, command in {"to score them": "eval", "to see them": "report"}.items():
+        print(f"{what}: {shlex.join(['progcl', command, str(out)])}", file=sys.stderr)
 
 
 def choose_run_folder(options: dict[str, Any], source: str) -> Path:

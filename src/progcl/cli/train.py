@@ -17,6 +17,7 @@ from progcl.cli.options import (
     add_data_root,
     choose_run_folder,
     config_overrides,
+    explain_stop,
     resume_command,
 )
 from progcl.config import Config, load_config
@@ -62,7 +63,10 @@ def _explain_stop(config: Config, out: Path, options: dict[str, Any]) -> None:
     root = ["--data-root", options["data_root"]] if options.get("data_root") else []
     extra = [*root, *(["--tensorboard"] if options.get("tensorboard") else [])]
     again = resume_command("train", str(stored), "--out", str(out), *extra, allow_code=bool(code_names(config)))
-    print(f"\nto continue: {again}", file=sys.stderr)
+    if config.probe.compare:  # other runs are to follow
+        print(f"\nto continue: {again}", file=sys.stderr)
+    else:
+        explain_stop(out, again)
 
 
 def _validate(config: Config, options: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ TOLERANCE = 1e-3  # relative; processors and versions of torch round differently
 TINY: dict[str, Any] = {
     **{"encoder.hidden": 16, "encoder.projection": 16, "encoder.rank": 16, "hops.dim": 16, "method.dim": 8},
     **{"method.rank": 8, "method.walk_length": 8, "train.epochs": 3, "train.lr": 0.01, "probe.protocol": "none"},
+    "probe.splits": 20,  # networks that are trained with labels
     **{"miner.hardest": 10, "miner.synthetic": 10, "miner.with_anchor": 4},
 }
 GRAPH: dict[str, Any] = {"nodes": 150, "degree": 20, "homophily": 0.95, "signal": 3.0}  # a mixture is fitted there

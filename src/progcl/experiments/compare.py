@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def compare(
     if config.method.needs_labels:
         hint = "set --probe.compare false, and run the others by themselves"
         raise InputError(f"`{config.method.name}` is trained with labels: no embedding to compare by a probe", hint)
+    config = replace(config, probe=replace(config.probe, limit=None))  # rows are compared on the same splits
     names = list(dict.fromkeys([*PROPOSED, config.miner.name])) if "miner" in config.method.supports else ["none"]
     configs = {name: change_miner(config, name) for name in names}
     idle = min((each.miner.idle_epochs for each in configs.values() if each.miner.idle_epochs), default=0)

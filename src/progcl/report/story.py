@@ -77,7 +77,7 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
         embeddings=vectors,
         ids=ids,
         labels=node_class_names(data),
-        scores=load_scores(run) or ({"this run": score} if score else {}),
+        scores=load_scores(run),
         score=score,
     )
 

@@ -21,7 +21,8 @@ RUN_FILES = {
     *("first-stage.safetensors", "comparison.json", "compare"),
 }
 RESUMABLE_OPTIONS = {
-    *("train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory", "probe.protocol", "probe.compare")
+    *("train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory", "probe.protocol", "probe.compare"),
+    "probe.limit",
 }
 SPLIT_OPTIONS = {"probe.splits", "probe.seed", "probe.nodes"}
 
