@@ -12,6 +12,7 @@ from progcl.errors import InputError
 
 Clock = Callable[[], float]
 MIN_PACE, MAX_PACE = 0.5, 8.0  # of this machine, as it is busy now, in units of the one that the estimates are from
+SETTLED = 1.0  # seconds, which stages have to exceed by much before they tell the pace
 MARGIN = 1.15  # by which stages may take longer than estimated at the present pace
 
 
@@ -30,6 +31,7 @@ class Budget:
     def __init__(self, seconds: float = math.inf, clock: Clock = time.monotonic) -> None:
         self.clock = clock
         self.end = clock() + seconds
+        self.epoch: float | None = None  # estimated seconds of one, at pace 1
         self._left: dict[str, float] = {}  # estimated seconds of stages that are still to come
         self._estimated = self._measured = 0.0
 
@@ -38,14 +40,18 @@ class Budget:
         self._left = dict(stages)
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage."""
+    def stage(self, *names: str) -> Iterator[None]:
+        """Measure a stage that does what was planned by these names."""
         start = self.clock()
         try:
             yield
         finally:
-            self._estimated += self._left.pop(name, 0.0)
-            self._measured += self.clock() - start
+            self.record(sum(self._left.pop(name, 0.0) for name in names), self.clock() - start)
+
+    def record(self, estimated: float, measured: float) -> None:
+        """Learn the pace from how long something took that was estimated."""
+        self._estimated += estimated
+        self._measured += measured
 
     @property
     def is_limited(self) -> bool:
@@ -54,17 +60,20 @@ class Budget:
 
     @property
     def pace(self) -> float:
-        """Measured seconds of the stages that have ended, in units of the estimated ones; 1 before any has."""
-        return min(MAX_PACE, max(MIN_PACE, self._measured / self._estimated)) if self._estimated else 1.0
+        """Measured seconds of the stages that have ended, in units of the estimated ones; short ones tell little."""
+        return min(MAX_PACE, max(MIN_PACE, (self._measured + SETTLED) / (self._estimated + SETTLED)))
 
     def left(self) -> float:
         """Seconds until the end."""
         return self.end - self.clock()
 
-    def available(self, besides: str = "") -> float:
-        """Seconds until the end that no planned stage needs, the stage `besides` left aside."""
-        needed = sum(seconds for name, seconds in self._left.items() if name != besides)
-        return self.left() - MARGIN * self.pace * needed
+    def release(self, stage: str) -> None:
+        """Keep no more time for a stage: it begins, and takes what is available, or is left out."""
+        self._left.pop(stage, None)
+
+    def available(self) -> float:
+        """Seconds until the end that no planned stage needs."""
+        return self.left() - MARGIN * self.pace * sum(self._left.values())
 
 
 def parse_duration(text: str) -> float:
@@ -74,3 +83,11 @@ def parse_duration(text: str) -> float:
     if not pieces or "".join(number + unit for number, unit in pieces) != text:
         raise InputError(f"`{text}` is not a duration", "write 90s, 5m or 1h30m")
     return sum(float(number) * units[unit] for number, unit in pieces)
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration in two units: 45 s, 12 min, 3 h 20 min."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -6,7 +6,6 @@ import math
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,10 @@ from progcl.data.datasets import FILE, load_data
 from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
+from progcl.estimate import Estimate, estimate
 from progcl.evaluation.scoring import baselines
 from progcl.export import write_parquet
+from progcl.planning import choose_map, fit_to_budget, has_time_to_score
 from progcl.precision import single_precision
 from progcl.report.page import write_report
 from progcl.report.story import load_story
@@ -30,7 +31,6 @@ from progcl.run import fit
 from progcl.training.lock import lock_folder
 from progcl.training.output import describe_facts
 from progcl.training.signals import StopRequest
-from progcl.training.trainer import Trainer
 
 STEPS = 400  # of training
 BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
@@ -39,11 +39,6 @@ MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the walk vectors, which bounds
 MAX_STEPS_PER_EPOCH = 10  # an epoch is how often the loss is logged, and where a run can be stopped
 START_SHARE = 0.25  # share of the epochs before the mixture is fitted
 CHECKPOINT_EVERY, CHECKPOINT_EVERY_BATCHED = 10, 4  # epochs
-COPIES_WRITTEN, BASE_BYTES = 6, 30e6  # a run writes about so many times its embeddings, and so many bytes beside them
-BYTES_PER_SECOND = 60e6  # written at least
-AFTER_TRAINING = 0.4  # share of a time budget kept for scoring, writing and drawing
-BUDGET_SPLITS = 3  # of the probe, with a time budget
-MIN_TSNE_SECONDS = 60.0  # with less time left, the map is laid out by PCA
 
 
 @single_precision()
@@ -84,36 +79,38 @@ def embed(
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels, "data.ids_from": ids}
     resume = resume and (out / "config.yaml").exists()
     config, data = _resolve(files, out, dict(overrides or {}), resume, force, content, allow_code)
-    budget.plan(_reserve(budget, config, data))
+    needs, notes = estimate(config, data), list(data.remarks)
+    if not resume:
+        _require_disk_space(out, needs.disk)
     if budget.is_limited:
-        config = config if resume else fit_to_budget(config, data, budget.available())
-        config = replace(config, probe=replace(config.probe, splits=min(BUDGET_SPLITS, config.probe.splits)))
+        config, left_out = fit_to_budget(config, data, budget, needs, resume)
+        notes += left_out
     if progress:
-        notes = [*(f"note: {remark}" for remark in data.remarks), describe_plan(config, data)]
-        print("\n".join(notes), file=sys.stderr)
+        _print_notes(notes, describe_plan(config, data), f"estimate: {needs}")
     options: dict[str, Any] = {"resume": resume, "force": force, "progress": progress, "stop": stop}
     with lock_folder(out):
         result = fit(config, out=out, data=data, budget=budget, score=False, **options)
-        if find_spec("pyarrow"):
-            write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
-        if config.probe.protocol != "none":
-            beside = {} if budget.is_limited else baselines(config, data)
-            result = score_result(result, data, out, beside, budget, progress)
+        with budget.stage("write"):
+            if find_spec("pyarrow"):
+                write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
+        result, notes = _score(result, data, out, budget, needs, progress)
         if progress:
-            late = result.score is None and config.probe.protocol != "none"
-            notes = [f"no time was left to score the embedding: `progcl eval {out}` does"] * late
-            print("".join(f"note: {note}\n" for note in notes + describe_facts(result.facts)), file=sys.stderr, end="")
-            print("drawing the map for report.html", file=sys.stderr)
-        write_report(load_story(out, data, config), out / "report.html", quick=budget.left() < MIN_TSNE_SECONDS)
+            _print_notes(notes + describe_facts(result.facts), "drawing the map for report.html")
+        shown = choose_map(budget, needs)
+        write_report(load_story(out, data, config), out / "report.html", **shown)
     return result
 
 
-def _reserve(budget: Budget, config: Config, data: Data) -> dict[str, float]:
-    """Seconds to keep for what follows training."""
-    if not budget.is_limited:
-        return {}
-    share = max(AFTER_TRAINING * budget.left(), _bytes_written(config, data) / BYTES_PER_SECOND)
-    return {"output": share / 2, "report": share / 2}
+def _score(
+    result: Result, data: Data, out: Path, budget: Budget, needs: Estimate, progress: bool
+) -> tuple[Result, list[str]]:
+    """Score the embedding beside what it has to beat, or note that there is no time."""
+    if result.config.probe.protocol == "none":
+        return result, []
+    if not has_time_to_score(budget, needs):
+        return result, [f"no time is left to score the embedding: `progcl eval {out}` does"]
+    beside = {} if budget.is_limited else baselines(result.config, data)
+    return score_result(result, data, out, beside, budget, progress), []
 
 
 def load_graph(config: Config, content: NodeData | None = None) -> Data:
@@ -186,25 +183,6 @@ def start_epoch(epochs: int) -> int:
     return min(epochs, max(2, round(START_SHARE * epochs)))
 
 
-def fit_to_budget(config: Config, data: Data, seconds: float) -> Config:
-    """As many epochs as fit into these seconds, at most the configured ones; two of them are timed."""
-    trial = replace(config, batch=replace(config.batch, steps=min(3, config.batch.steps or 1)))
-    trainer = Trainer(trial, data)
-    if trainer.optimizer is None:
-        return config
-    *_, record = trainer.run(2)
-    per_epoch = record.seconds * (config.batch.steps or 1) / (trial.batch.steps or 1)
-    affordable = int(seconds / per_epoch)
-    if affordable < 1:
-        hint = f"an epoch takes about {per_epoch:.2g} s: allow more, or leave out --budget"
-        raise InputError("the budget does not suffice for one epoch", hint)
-    epochs = min(config.train.epochs, affordable)
-    miner: Any = config.miner
-    if hasattr(miner, "start_epoch"):
-        miner = replace(miner, start_epoch=max(1, miner.start_epoch * epochs // config.train.epochs))
-    return replace(config, train=replace(config.train, epochs=epochs), miner=miner)
-
-
 def describe_plan(config: Config, data: Data) -> str:
     """What will be done, in a line."""
     nodes, edges = int(data.num_nodes), data.edge_index.size(1) // 2
@@ -243,9 +221,7 @@ def _resolve(
         raise InputError(f"`{out}` holds a result already", hint)
     given = {**_only("data", overrides), **_only("probe", overrides), **files}
     data = load_graph(load_config("embed", given), content)
-    config = load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides), **files})
-    _require_disk_space(out, config, data)
-    return config, data
+    return load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides), **files}), data
 
 
 def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,20 +229,18 @@ def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in overrides.items() if key.startswith(f"{section}.")}
 
 
-def _require_disk_space(out: Path, config: Config, data: Data) -> None:
+def _print_notes(notes: list[str], *lines: str) -> None:
+    """Print notes and further lines on stderr."""
+    print("\n".join([*(f"note: {note}" for note in notes), *lines]), file=sys.stderr)
+
+
+def _require_disk_space(out: Path, needed: float) -> None:
     """Raise `InputError` before training if its result will not fit on the disk."""
     parent = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-    needed, free = _bytes_written(config, data), shutil.disk_usage(parent).free
+    free = shutil.disk_usage(parent).free
     if free < needed:
         message = f"about {needed / 1e6:,.0f} MB are needed, {free / 1e6:,.0f} MB are free on the disk of `{parent}`"
         raise InputError(message, "choose another --out, or make room")
-
-
-def _bytes_written(config: Config, data: Data) -> float:
-    """About how much a run writes."""
-    features = (config.hops.dim or 512) if config.output.features else 0
-    width = config.output.dim or config.encoder.hidden * max(1, len(config.output.smooth)) + features
-    return COPIES_WRITTEN * 4 * int(data.num_nodes) * width + BASE_BYTES
 
 
 def _probe_settings(data: Data) -> dict[str, Any]:

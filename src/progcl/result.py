@@ -82,12 +82,13 @@ def score_result(
         data: its graph, with labels
         folder: of the run
         beside: functions that make vectors [N, d] to compare with, by name
-        budget: time to keep to; the run's own limit is `probe.limit`
+        budget: time to keep to, instead of `probe.limit`
         progress: show a bar on stderr
     """
     budget, start = budget or Budget(), time.perf_counter()
     own = describe_run(result.config, result.facts)
-    seconds = min(limit_seconds(result.config.probe, result.seconds["train"]), budget.available())
+    limit = limit_seconds(result.config.probe, result.seconds["train"])
+    seconds = budget.available() if budget.is_limited else limit
 
     def keep(scores: Scores) -> None:
         nonlocal result

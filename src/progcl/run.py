@@ -114,10 +114,12 @@ def fit(
                     _checkpoint(trainer, checkpoints)
                     raise stop.error()
                 last, before = budget.clock(), last
+                if budget.epoch is not None:
+                    budget.record(budget.epoch, last - before)
                 if workers.broadcast(lambda epoch=last - before: budget.available() < epoch):  # no time for another
                     break
         _checkpoint(trainer, checkpoints)
-        with budget.stage("output"):
+        with budget.stage("output", "walks"):
             result = _finish(trainer, folder)
         if not score or not workers.is_main or config.probe.protocol == "none":
             return result
