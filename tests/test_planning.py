@@ -1,4 +1,4 @@
-"""A time budget is kept on a graph of 60,000 nodes and 58 classes, whatever else runs; counted with a clock of its own."""
+"""A budget is kept on 60,000 nodes and 58 classes, whatever else runs; the clock is one of the test's own."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,9 +103,9 @@ def test_what_there_is_no_time_for_is_left_out_and_said(
 ) -> None:
     machine = Machine(LOADS["busy"])
     machine.install(monkeypatch)
-    result = embed("g.npz", Path("out"), budget=Budget(85.0, machine), overrides=QUICK)
+    result = embed("g.npz", Path("out"), budget=Budget(66.0, machine), overrides=QUICK)
     err = capsys.readouterr().err
-    assert machine.time <= 1.1 * 85
+    assert machine.time <= 1.1 * 66
     assert 1 <= len(result.losses) < 40
     assert "no walk vectors, which would take about 72 s of the budget" in err
     assert "no time is left to score the embedding: `progcl eval out` does" in err

@@ -86,7 +86,9 @@ def embed(
         config, left_out = fit_to_budget(config, data, budget, needs, resume)
         notes += left_out
     if progress:
-        _print_notes(notes, describe_plan(config, data), f"estimate: {needs}")
+        _print_notes(
+            notes, describe_plan(config, data), f"estimate{' without the budget' * budget.is_limited}: {needs}"
+        )
     options: dict[str, Any] = {"resume": resume, "force": force, "progress": progress, "stop": stop}
     with lock_folder(out):
         result = fit(config, out=out, data=data, budget=budget, score=False, **options)

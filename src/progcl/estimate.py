@@ -63,10 +63,14 @@ class Estimate:
     memory: float
     disk: float
 
+    @property
+    def total(self) -> float:
+        """Seconds of everything."""
+        return sum(self.seconds.values())
+
     def __str__(self) -> str:
-        total, train = (format_seconds(each) for each in (sum(self.seconds.values()), self.seconds["train"]))
-        sizes = f"{self.memory / 1e9:.1f} GB of memory, {self.disk / 1e6:,.0f} MB of disk"
-        return f"about {total} ({train} of training), {sizes}"
+        time = f"{format_seconds(self.total)} ({format_seconds(self.seconds['train'])} of training)"
+        return f"about {time}, {self.memory / 1e9:.1f} GB of memory, {self.disk / 1e6:,.0f} MB of disk"
 
 
 def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
