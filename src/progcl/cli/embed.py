@@ -21,6 +21,7 @@ from progcl.cli.options import (
 from progcl.config import load_config, to_dict
 from progcl.config.load import code_names
 from progcl.errors import InputError
+from progcl.progress import show_reading
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -91,7 +92,8 @@ def _read(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     files = {f"{name}_from": options.get(name) for name in ("features", "labels", "ids")}
     ends = {"source": given["source"], "target": given["target"]}
     choice = JoinOptions(given["id_column"], given["label_column"], given["scale"] is not False)
-    return read_node_data(options["file"], **files, **ends, options=choice)
+    with show_reading():
+        return read_node_data(options["file"], **files, **ends, options=choice)
 
 
 COLUMNS = {  # flags that name a column
