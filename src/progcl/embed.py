@@ -86,9 +86,8 @@ def embed(
         config, left_out = fit_to_budget(config, data, budget, needs, resume)
         notes += left_out
     if progress:
-        _print_notes(
-            notes, describe_plan(config, data), f"estimate{' without the budget' * budget.is_limited}: {needs}"
-        )
+        title = "estimate without the budget" if budget.is_limited else "estimate"
+        _print_notes(notes, describe_plan(config, data), f"{title}: {needs}")
     options: dict[str, Any] = {"resume": resume, "force": force, "progress": progress, "stop": stop}
     with lock_folder(out):
         result = fit(config, out=out, data=data, budget=budget, score=False, **options)
@@ -121,6 +120,11 @@ def load_graph(config: Config, content: NodeData | None = None) -> Data:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
     return load_data(config.data, content=content)
+
+
+def choose_config(data: Data, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The configuration for a graph; what is unusual about its labels is added to its remarks."""
+    return load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides or {})})
 
 
 def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +227,7 @@ def _resolve(
         raise InputError(f"`{out}` holds a result already", hint)
     given = {**_only("data", overrides), **_only("probe", overrides), **files}
     data = load_graph(load_config("embed", given), content)
-    return load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides), **files}), data
+    return choose_config(data, {**overrides, **files}), data
 
 
 def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def count_distinct_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int = 
             ends.append(here[:ended])
             here = here[ended:]
         total += len(np.unique(np.concatenate(ends))) * max(1.0, partners / drawn)
-    return total / SAMPLE * float((degree > 0).sum())
+    return float(total / SAMPLE * (degree > 0).sum())
 
 
 def map_seconds(shown: int, nodes: int, width: int, quick: bool = False) -> float:

@@ -24,16 +24,27 @@ from progcl.errors import InputError
 from progcl.progress import show_reading
 
 
-def _add_arguments(parser: ArgumentParser) -> None:
-    tables, others = ".csv, .tsv, .txt, .edgelist or .parquet", ".npz, .npy, .pt, .safetensors, .mtx"
-    networks = ".graphml, .gexf, .gml or node-link .json (text may be .gz), or a folder with nodes.csv and edges.csv"
-    parser.add_argument("file", type=str, help=f"your graph: edges as {tables}; {others}, {networks}")
-    parser.add_argument("-o", "--out", type=str, help="folder of the result; a new one below runs/ if not given")
+def add_file_arguments(parser: ArgumentParser, what: str) -> None:
+    """Add the graph, and the options on files beside it and on their columns."""
+    parser.add_argument("file", type=str, help=what)
     parser.add_argument("--features", type=str, help="table that names the node (.csv, .parquet, ...), or .npy, .npz")
     parser.add_argument("--labels", type=str, help="the same with classes: for the map and a score, not for training")
     parser.add_argument("--ids", type=str, help="names of the nodes, one a line, for arrays that have none")
-    for flag, what in COLUMNS.items():
-        parser.add_argument(f"--{flag}", type=str, metavar="NAME", help=f"column {what}")
+    for flag, meaning in COLUMNS.items():
+        parser.add_argument(f"--{flag}", type=str, metavar="NAME", help=f"column {meaning}")
+
+
+def column_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The columns that were named, by the key of the configuration."""
+    keys = [flag.replace("-", "_") for flag in COLUMNS]
+    return {f"data.{key}": options[key] for key in keys if options.get(key) is not None}
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    tables, others = ".csv, .tsv, .txt, .edgelist or .parquet", ".npz, .npy, .pt, .safetensors, .mtx"
+    networks = ".graphml, .gexf, .gml or node-link .json (text may be .gz), or a folder with nodes.csv and edges.csv"
+    add_file_arguments(parser, f"your graph: edges as {tables}; {others}, {networks}")
+    parser.add_argument("-o", "--out", type=str, help="folder of the result; a new one below runs/ if not given")
     parser.add_argument("--budget", type=str, help="time limit for everything: 90s, 5m, 1h30m")
     parser.add_argument("--dim", type=int, help="reduce the embedding to so many numbers per node, by PCA")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
@@ -50,10 +61,8 @@ def _run(options: dict[str, Any]) -> None:
     overrides = config_overrides(options)
     if options.get("dim") is not None:
         overrides["output.dim"] = options["dim"]
-    for flag in COLUMNS:
-        key = flag.replace("-", "_")
-        overrides |= {f"data.{key}": options[key]} if options.get(key) is not None else {}
-    content = None if options.get("resume") else _read(options, overrides)
+    overrides |= column_options(options)
+    content = None if options.get("resume") else read_files(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed
     from progcl.evaluation.scores import format_table, load_scores
@@ -80,7 +89,7 @@ def _run(options: dict[str, Any]) -> None:
     print(out / "embeddings.npz")
 
 
-def _read(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
+def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Read the files before torch is imported, so that errors in them come at once."""
     for name in ("file", "features", "labels", "ids"):
         if options.get(name) and not Path(options[name]).exists():

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from progcl.cli.bench import BENCH
 from progcl.cli.embed import EMBED
+from progcl.cli.info import INFO
 from progcl.cli.inspect import EVAL, EXPORT, LS, NEIGHBORS, REPORT, SHOW
 from progcl.cli.options import Command
 from progcl.cli.reproduce import REPRODUCE
@@ -23,6 +24,7 @@ from progcl.errors import InputError
 
 EPILOG = """examples:
   progcl embed my_graph.csv --features x.npy      your own graph
+  progcl info my_graph.csv                        what it is like, and how long that takes
   progcl train digits                             a graph that comes with the package
   progcl train photo --miner.name progcl-mix      a preset with one option changed
   progcl train photo --out runs/a --resume        continue after a crash
@@ -103,6 +105,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
 
 COMMANDS: dict[str, Command] = {
     "embed": EMBED,
+    "info": INFO,
     "train": TRAIN,
     "eval": EVAL,
     "neighbors": NEIGHBORS,
