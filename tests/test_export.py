@@ -10,7 +10,7 @@ import pytest
 from progcl import InputError
 from progcl.cli.main import main
 from progcl.export import FORMATS, export, nearest
-from progcl.training.checkpoint import load_embeddings, save_embeddings, write_json
+from progcl.training.files import load_embeddings, save_embeddings, write_json
 
 VECTORS = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 

@@ -15,7 +15,7 @@ from progcl import fit
 from progcl.cli.main import main
 from progcl.evaluation import scoring
 from progcl.evaluation.probe import PROTOCOLS, SplitScore, probe_clean
-from progcl.training.checkpoint import load_embeddings
+from progcl.training.files import load_embeddings
 from support.runs import read_result, small
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")

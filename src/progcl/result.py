@@ -20,7 +20,7 @@ from progcl.errors import InputError, warn
 from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.evaluation.scoring import Scores, Vectors, baselines, limit_seconds, score_each
 from progcl.export import load_run_embeddings
-from progcl.training.checkpoint import write_json
+from progcl.training.files import write_json
 
 PACKAGES = ("progcl", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 

@@ -29,7 +29,7 @@ from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
 from progcl.result import Result, score_result
-from progcl.training import checkpoint
+from progcl.training import checkpoint, files
 from progcl.training.checkpoint import Checkpoints
 from progcl.training.lock import lock_folder
 from progcl.training.run_folder import check_folder, clear_folder, clear_leftovers, is_restart, write_job_id
@@ -172,8 +172,8 @@ def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: Fir
             (folder / name).unlink(missing_ok=True)
         if trainer.workers.size > 1:
             write_job_id(folder)
-        checkpoint.write_text(folder / "config.yaml", to_yaml(trainer.config, checksum=True))
-        checkpoint.write_text(folder / "log.jsonl", json_lines(map(_row, trainer.records)))
+        files.write_text(folder / "config.yaml", to_yaml(trainer.config, checksum=True))
+        files.write_text(folder / "log.jsonl", json_lines(map(_row, trainer.records)))
         if trainer.progress:
             print(f"run folder: {folder}", file=sys.stderr)
 
@@ -236,11 +236,11 @@ def _finish(trainer: Trainer, folder: Path | None) -> Result:
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})
     result = Result(config, embeddings, losses, None, facts, {"train": trainer.seconds, "probe": 0.0})
     if folder:
-        checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
+        files.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
         plot = plot_data(trainer.method, trainer.train_data if config.probe.protocol != "none" else None)
         if plot:
-            checkpoint.write_json(folder / "curves.json", json.loads(plot.to_json()), indent=None)
-            checkpoint.write_atomically(folder / "mixture.svg", lambda path: save_mixture(plot, path))
+            files.write_json(folder / "curves.json", json.loads(plot.to_json()), indent=None)
+            files.write_atomically(folder / "mixture.svg", lambda path: save_mixture(plot, path))
         result.write(folder)
     return result
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -16,6 +15,8 @@ from progcl.cli.options import (
     choose_run_folder,
     config_overrides,
     explain_stop,
+    require_files,
+    require_free_folder,
     resume_command,
 )
 from progcl.config import load_config, to_dict
@@ -58,6 +59,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 def _run(options: dict[str, Any]) -> None:
     budget = Budget(parse_duration(options["budget"])) if options.get("budget") else None
     out = choose_run_folder(options, options["file"])
+    require_free_folder(out, options)
     overrides = config_overrides(options)
     if options.get("dim") is not None:
         overrides["output.dim"] = options["dim"]
@@ -91,9 +93,7 @@ def _run(options: dict[str, Any]) -> None:
 
 def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Read the files before torch is imported, so that errors in them come at once."""
-    for name in ("file", "features", "labels", "ids"):
-        if options.get(name) and not Path(options[name]).exists():
-            raise InputError(f"there is no file `{options[name]}`", "paths are looked up from the current folder")
+    require_files(*(options.get(name) for name in ("file", "features", "labels", "ids")))
     from progcl.data.formats import read_node_data
     from progcl.data.join import JoinOptions
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import Command, add_allow_code, add_data_root
+from progcl.cli.options import Command, add_allow_code, add_data_root, require_data_files
 from progcl.config.load import PRESETS, TABLES, load_config, options_type, to_yaml
 from progcl.errors import InputError
 from progcl.registry import pick
@@ -38,6 +38,7 @@ def _eval(options: dict[str, Any]) -> None:
         raise InputError(f"`{config.method.name}` was trained with labels, which a probe of its embedding leaks", hint)
     if config.probe.protocol == "none":
         raise InputError("the run has no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
+    require_data_files(config)
     from progcl.data.datasets import load_data
     from progcl.evaluation.scores import format_table
     from progcl.result import rescore
@@ -82,13 +83,15 @@ def _add_report_arguments(parser: ArgumentParser) -> None:
 
 
 def _report(options: dict[str, Any]) -> None:
-    from progcl.data.datasets import load_data
     from progcl.export import load_run_embeddings
-    from progcl.report import load_story, write_report
 
     run = Path(options["run"])
     load_run_embeddings(run)  # raises if there is no finished run
     config = load_config(run / "config.yaml", allow_code=options.get("allow_code", False))
+    require_data_files(config)
+    from progcl.data.datasets import load_data
+    from progcl.report import load_story, write_report
+
     data = load_data(config.data, options.get("data_root"), run)
     out = Path(options["out"]) if options.get("out") else run / "report.html"
     write_report(load_story(run, data, config), out)

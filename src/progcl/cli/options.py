@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jsonargparse import ArgumentParser
 
 from progcl.config.load import DEFAULTS, SECTIONS, TABLES
+from progcl.config.schema import Config
 from progcl.errors import InputError
 
 
@@ -69,6 +70,28 @@ def explain_stop(out: Path, again: str) -> None:
         print(format_table(scores), file=sys.stderr)
     for what, command in {"to score them": "eval", "to see them": "report"}.items():
         print(f"{what}: {shlex.join(['progcl', command, str(out)])}", file=sys.stderr)
+
+
+def require_files(*paths: str | None) -> None:
+    """Raise `InputError` for the first file that is not there; before torch is imported, so that it comes at once."""
+    for path in filter(None, paths):
+        if not Path(path).exists():
+            raise InputError(f"there is no file `{path}`", "paths are looked up from the current folder")
+
+
+def require_data_files(config: Config) -> None:
+    """The same for the files that a configuration names."""
+    data = config.data
+    require_files(data.graph, data.features_from, data.labels_from, data.ids_from)
+
+
+def require_free_folder(out: Path, options: Mapping[str, Any]) -> None:
+    """Raise `InputError` if the folder holds a run that is neither resumed nor overwritten."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`{out}` is a file", "give --out a folder")
+    if (out / "config.yaml").exists() and not (options.get("resume") or options.get("force")):
+        hint = "continue with --resume, overwrite with --force, or choose another --out"
+        raise InputError(f"`{out}` holds a run already", hint)
 
 
 def choose_run_folder(options: dict[str, Any], source: str) -> Path:

@@ -18,6 +18,8 @@ from progcl.cli.options import (
     choose_run_folder,
     config_overrides,
     explain_stop,
+    require_data_files,
+    require_free_folder,
     resume_command,
 )
 from progcl.config import Config, load_config
@@ -41,7 +43,10 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(options: dict[str, Any]) -> None:
     config = load_config(options["source"], config_overrides(options), allow_code=options.get("allow_code", False))
+    require_data_files(config)
     out = choose_run_folder(options, options["source"])
+    if "RANK" not in os.environ:  # a process that torchrun restarts goes on by itself
+        require_free_folder(out, options)
     _validate(config, options)
     if options.get("resume") and not out.exists():
         print(f"there is no run in {out} yet: starting one", file=sys.stderr)

@@ -10,7 +10,7 @@ import numpy as np
 
 from progcl.checksums import read_json
 from progcl.config.schema import Config
-from progcl.training.checkpoint import write_json
+from progcl.training.files import write_json
 
 ACRONYMS = {  # among methods
     *("grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"),

@@ -17,7 +17,7 @@ from progcl.data.synthetic import csbm
 from progcl.evaluation.probe import PROTOCOLS, linear_probe
 from progcl.experiments.versions import VERSIONS, load_versions
 from progcl.nn.encoders import ENCODERS
-from progcl.training.checkpoint import write_text
+from progcl.training.files import write_text
 from progcl.training.trainer import Trainer
 
 TOLERANCE = 1e-3  # relative; processors and versions of torch round differently

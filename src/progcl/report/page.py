@@ -22,7 +22,7 @@ from progcl.report.maps import MAX_NODES, Map, make_map
 from progcl.report.mixture import MixturePlot, draw_mixture, draw_probabilities
 from progcl.report.story import Story
 from progcl.report.tables import render_neighbors, render_scores
-from progcl.training.checkpoint import write_atomically
+from progcl.training.files import write_atomically
 
 MAX_CLASSES = 40  # the page has that many combinations of color and shape
 HARDEST = 0.01  # most similar negatives, of which the share of false ones is told
