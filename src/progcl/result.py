@@ -17,6 +17,7 @@ from progcl.budget import Budget
 from progcl.checksums import read_json
 from progcl.config import Config, to_dict
 from progcl.errors import InputError, warn
+from progcl.evaluation.health import describe_harm
 from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.evaluation.scoring import Scores, Vectors, baselines, limit_seconds, score_each
 from progcl.export import load_run_embeddings
@@ -104,6 +105,8 @@ def score_result(
             score_each(vectors, data, result.config.probe, keep, seconds, budget.clock, progress)
         except InputError as error:  # too few labels: the embeddings are none the worse for it
             warn(f"not scored: {error.args[0]}" + (f" ({error.hint})" if error.hint else ""))
+    for text in describe_harm({own: result.score, **result.beside} if result.score else {}):
+        warn(text)
     return result
 
 

@@ -19,11 +19,13 @@ from progcl.checksums import json_lines
 from progcl.config import Config, to_yaml
 from progcl.config.schema import DataConfig
 from progcl.data.datasets import FILE, OWN, load_data
+from progcl.data.homophily import describe_homophily
 from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
 from progcl.data.splits import make_splits
 from progcl.distributed import connect
 from progcl.errors import InputError, warn
+from progcl.evaluation.health import describe_collapse
 from progcl.evaluation.supervised import score_predictions
 from progcl.precision import single_precision
 from progcl.progress import bar
@@ -96,6 +98,8 @@ def fit(
             check_folder(folder, config, resume, force)
         if data is None:
             data = workers.local_main_first(lambda: load_data(config.data, data_root, out))
+            for remark in describe_homophily(data):
+                warn(remark)
         with budget.stage("prepare"):
             trainer = Trainer(config, data, progress and workers.is_main, workers)
         _validate(trainer)
@@ -242,6 +246,8 @@ def _finish(trainer: Trainer, folder: Path | None) -> Result:
             files.write_json(folder / "curves.json", json.loads(plot.to_json()), indent=None)
             files.write_atomically(folder / "mixture.svg", lambda path: save_mixture(plot, path))
         result.write(folder)
+    for text in describe_collapse(embeddings.numpy()) if is_main else ():
+        warn(text)
     return result
 
 

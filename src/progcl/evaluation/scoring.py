@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 
 from progcl.config.schema import Config, ProbeConfig
 from progcl.data.datasets import FILE
+from progcl.evaluation.health import RAW
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
 from progcl.graph.hop_features import HopFeatures
@@ -72,4 +73,4 @@ def baselines(config: Config, data: Data) -> Vectors:
     if config.data.name != FILE:
         return {}
     hops = f"features of up to {config.hops.powers[-1]} hops (no training)"
-    return {"raw features": partial(raw, data), hops: lambda: HopFeatures.fit(data, config.hops).transform(data)}
+    return {RAW: partial(raw, data), hops: lambda: HopFeatures.fit(data, config.hops).transform(data)}

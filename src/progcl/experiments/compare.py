@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 
 from progcl.config import Config, change_miner
 from progcl.data.datasets import load_data
-from progcl.errors import InputError
+from progcl.errors import InputError, warn
+from progcl.evaluation.health import RAW, describe_harm
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.methods.features import propagated, raw
@@ -56,12 +57,14 @@ def compare(
             if result.score:
                 scores[describe_run(other, result.facts)] = result.score
         save_scores(scores, out)
+    for text in describe_harm(scores):
+        warn(text)
     return scores
 
 
 def _score_untrained(config: Config, data: Data) -> dict[str, Score]:
     """Scores of features without training, and of the encoder as it is initialized."""
-    vectors = {"raw features": raw(data)}
+    vectors = {RAW: raw(data)}
     if data.edge_index.size(1):
         vectors["propagated features (no training)"] = propagated(data)
     vectors["untrained encoder"] = Trainer(config, data).embed()
