@@ -13,7 +13,7 @@ import pytest
 from progcl import ProGCL
 from progcl import run as run_module
 from progcl.cli.main import main
-from progcl.training.checkpoint import load_embeddings
+from progcl.training.files import load_embeddings
 from support.commands import refusal
 from support.graphs import USER_GRAPH
 

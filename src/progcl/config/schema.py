@@ -209,25 +209,29 @@ class ProbeConfig:
 
     Args:
         protocol: clean, gca or bgrl; none skips the evaluation
-        splits: random splits (data with public splits uses at most those)
+        splits: random splits (data with public splits uses at most those); tables are of 20
         seed: of the splits
         nodes: tuning is a fixed fifth to choose settings on, rest is the other four fifths to report on; heldout is one
             split into training, validation and test nodes: the data's own, or a fixed one of 60, 20 and 20 %
+        limit: time of scoring at most, in units of the time of training (at least 30 seconds); null for no limit
         compare: also score features without training, the untrained encoder and the other miners
     """
 
     protocol: Literal["clean", "gca", "bgrl", "none"] = "clean"
-    splits: int = 20
+    splits: int = 5
     seed: int = 0
     nodes: Literal["all", "tuning", "rest", "heldout"] = "all"
+    limit: float | None = 1.0
     compare: bool = False
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `linear_probe`."""
-        return {key: value for key, value in asdict(self).items() if key != "compare"}
+        return {key: value for key, value in asdict(self).items() if key not in ("limit", "compare")}
 
     def __post_init__(self) -> None:
         in_range("splits", self.splits, 1)
+        if self.limit is not None:
+            in_range("limit", self.limit, 0)
         in_range("seed", self.seed, 0)
 
 
