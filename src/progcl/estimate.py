@@ -196,7 +196,7 @@ def count_distinct_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int = 
 
 def map_seconds(shown: int, nodes: int, width: int, quick: bool = False) -> float:
     """Seconds of the report of so many nodes, of which a part is shown on the map; `quick` is without t-SNE."""
-    layout = QUICK_POINT * shown if quick else TSNE + POINT * shown
+    layout = QUICK_POINT * shown if quick else min(TSNE, 4 * POINT * shown) + POINT * shown
     return NEIGHBOR * shown**2 * width + layout + EXAMPLE * nodes * width
 
 
