@@ -26,8 +26,9 @@ from progcl.training.choice import MAX_PAIRS
 REFERENCE, PRODUCTS = 0.010, 20  # seconds of a timed product, and how many are timed
 FLOP, DOUBLE_FLOP = 4e-12, 1.6e-11  # of a multiplication or an addition in dense products
 SPARSE_FLOP, READ = 3e-10, 1e-8  # of the same in sparse ones, and of a number that is read for them
+CACHED_ROWS = 18_000  # of walk vectors
 EDGE = 1e-9  # of a number that is propagated along an edge
-PAIR, DISTINCT_PAIR = 3e-8, 1.4e-9  # of a pair of nodes on walks, and of a distinct pair for each column
+PAIR, DISTINCT_PAIR = 3e-8, 1e-9  # of a pair of nodes on walks, and of a distinct pair for each column
 STEP = 0.01  # of a training step beside its products
 JUDGE = 1e-4  # of a held-out link
 SOLVER_STEPS = 300  # of the probe, for all C together
@@ -92,7 +93,7 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
         "prepare": _svd_seconds(sizes, config.encoder.rank) if config.reads_hop_table else 0.0,
         "train": training,
         "output": _output_seconds(config, sizes),
-        "walks": PAIR * sizes.pairs + DISTINCT_PAIR * sizes.distinct * sizes.walks,
+        "walks": _walk_seconds(sizes),
         "score": score,
         "write": 2 * WRITTEN * sizes.nodes * sizes.width,
         "report": map_seconds(min(sizes.nodes, LARGE_MAP), sizes.nodes, sizes.width),
@@ -195,7 +196,7 @@ def count_distinct_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int = 
 
 def map_seconds(shown: int, nodes: int, width: int, quick: bool = False) -> float:
     """Seconds of the report of so many nodes, of which a part is shown on the map; `quick` is without t-SNE."""
-    layout = QUICK_POINT * shown if quick else TSNE + POINT * shown
+    layout = QUICK_POINT * shown if quick else min(TSNE, 4 * POINT * shown) + POINT * shown
     return NEIGHBOR * shown**2 * width + layout + EXAMPLE * nodes * width
 
 
@@ -232,6 +233,12 @@ def _output_seconds(config: Config, sizes: Sizes) -> float:
     return judge + _svd_seconds(sizes, sizes.rank) + 2 * propagate + reduce
 
 
+def _walk_seconds(sizes: Sizes) -> float:
+    """Of walks, and of a sparse SVD; the more rows, the more of its reads miss the cache."""
+    misses = 1 + sizes.nodes / CACHED_ROWS
+    return PAIR * sizes.pairs + DISTINCT_PAIR * misses * sizes.distinct * sizes.walks
+
+
 def _split_seconds(sizes: Sizes) -> float:
     """Of the probe: a tenth of the nodes is trained on, all are tested."""
     return DOUBLE_FLOP * sizes.nodes * sizes.width * (0.4 * SOLVER_STEPS * sizes.classes + 2 * sizes.width / 5)
@@ -240,7 +247,7 @@ def _split_seconds(sizes: Sizes) -> float:
 def _memory(sizes: Sizes) -> float:
     """At the peak: features and the embedding with copies, or the matrix of walks."""
     rows = 4 * sizes.nodes * (3 * sizes.features + sizes.hops + 3 * sizes.width)
-    return BASE_BYTES + max(rows, 4 * sizes.nodes * sizes.features + 24 * sizes.distinct)
+    return BASE_BYTES + max(rows, 4 * sizes.nodes * sizes.features + 16 * sizes.distinct)
 
 
 def _disk(config: Config, sizes: Sizes) -> float:
@@ -248,4 +255,5 @@ def _disk(config: Config, sizes: Sizes) -> float:
     encoder = config.encoder
     inputs = min(sizes.features, encoder.rank) if config.reads_hop_table else sizes.features
     weights = encoder.hidden * (inputs + (encoder.layers - 1) * encoder.hidden + 2 * encoder.projection)
-    return 8 * sizes.nodes * sizes.width + 24 * weights + REPORT_BYTES
+    snapshot = 4 * sizes.nodes * encoder.hidden if hasattr(config.miner, "start_epoch") else 0  # of a miner
+    return 8 * sizes.nodes * sizes.width + 24 * weights + 4 * snapshot + REPORT_BYTES

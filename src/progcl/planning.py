@@ -31,7 +31,7 @@ def fit_to_budget(
     Raises:
         InputError: there is no time for one epoch
     """
-    notes = []
+    notes: list[str] = []
     config = replace(config, probe=replace(config.probe, splits=min(BUDGET_SPLITS, config.probe.splits)))
     _reserve(budget, needs)
     if resume:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def fit(
                 last, before = budget.clock(), last
                 if budget.epoch is not None:
                     budget.record(budget.epoch, last - before)
-                if workers.broadcast(lambda epoch=last - before: budget.available() < epoch):  # no time for another
+                if workers.broadcast(partial(_has_no_time, budget, last - before)):
                     break
         _checkpoint(trainer, checkpoints)
         with budget.stage("output", "walks"):
@@ -234,6 +235,11 @@ def _checkpoint(trainer: Trainer, checkpoints: Checkpoints | None) -> None:
     """Write the present state, unless the newest checkpoint has it."""
     if checkpoints and checkpoints.epoch != len(trainer.records):
         checkpoints.save(trainer.state())
+
+
+def _has_no_time(budget: Budget, seconds: float) -> bool:
+    """Whether a budget does not suffice for another epoch of so many seconds."""
+    return budget.available() < seconds
 
 
 def _row(record: Record) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from progcl.experiments.ledger import Entry, Ledger, Run, hash_settings
 from progcl.experiments.plan import Slot, estimate_seconds
 from progcl.experiments.tables import PROTOCOLS, TABLES, load_tables
 from progcl.progress import bar
-from progcl.run import Result, fit
+from progcl.result import Result
+from progcl.run import fit
 from progcl.training import checkpoint, files
 from progcl.training.trainer import Record, peak_mb
 
