@@ -13,7 +13,7 @@ from progcl import InputError
 from progcl.cli.main import main
 from progcl.clusters import Clusters
 from progcl.export import FORMATS, export, nearest, save_clusters
-from progcl.training.checkpoint import load_embeddings, save_embeddings, write_json
+from progcl.training.files import load_embeddings, save_embeddings, write_json
 
 VECTORS = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 

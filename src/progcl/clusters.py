@@ -16,7 +16,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from progcl.data.prepare import count_noun
+from progcl.data.edges import count_noun
 from progcl.errors import InputError
 
 Array = NDArray[np.float64]

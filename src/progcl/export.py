@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.preprocessing import normalize
 
-from progcl.checksums import REWRITE, read_json
+from progcl.checksums import REWRITE, read_json, require_finished
 from progcl.clusters import Clusters
 from progcl.errors import InputError, in_range
 from progcl.neighbors import import_faiss
 from progcl.registry import pick
-from progcl.training.checkpoint import Embeddings, load_embeddings, save_embeddings, write_atomically, write_json
+from progcl.training.files import Embeddings, load_embeddings, save_embeddings, write_atomically, write_json
 
 Vectors = NDArray[np.float32]
 
@@ -50,9 +50,7 @@ def load_run_embeddings(run: Path, nodes: int | None = None) -> Embeddings:
     Raises:
         InputError: if it is not finished, if its result is damaged, or if it has not so many nodes
     """
-    if not (run / "result.json").exists():
-        hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
-        raise InputError(f"`{run}` holds no finished run", hint)
+    require_finished(run)
     read_json(run / "result.json")
     embeddings = load_embeddings(run / "embeddings.npz")
     if nodes not in (None, len(embeddings.ids)):

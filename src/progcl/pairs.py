@@ -14,7 +14,7 @@ from progcl.data.formats import read_pairs
 from progcl.errors import InputError
 from progcl.export import find_node
 from progcl.registry import pick
-from progcl.training.checkpoint import write_atomically
+from progcl.training.files import write_atomically
 
 Block = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]  # rows of both ends, and scores, [n] each
 Columns = tuple[str, str, str]

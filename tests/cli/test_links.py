@@ -11,7 +11,7 @@ from progcl import all_neighbors, score_pairs, top_links
 from progcl.cli.main import main
 from progcl.config import load_config, to_yaml
 from progcl.data.formats import read_graph
-from progcl.training.checkpoint import load_embeddings, save_embeddings, write_json
+from progcl.training.files import load_embeddings, save_embeddings, write_json
 from support.commands import refusal
 from support.graphs import USER_GRAPH, write_user_graph
 

@@ -15,8 +15,8 @@ from progcl.data.synthetic import csbm
 from progcl.evaluation import links as links_module
 from progcl.evaluation.links import LinkScore, format_link_table, load_link_scores, save_link_scores, score_heldout
 from progcl.graph.negatives import NonEdges
-from progcl.training.checkpoint import write_json
 from progcl.training.choice import rank_targets
+from progcl.training.files import write_json
 
 DATA = hold_out_links(csbm(nodes=90, classes=3, degree=8, features=5, signal=3, homophily=0.9))
 

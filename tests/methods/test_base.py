@@ -18,7 +18,7 @@ from progcl.graph.images import ImageSet
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import method_type
 from progcl.miners.frozen import FrozenPosterior
-from progcl.run import Result
+from progcl.result import Result
 from progcl.training import checkpoint
 from progcl.training.trainer import Trainer
 from support.images import data_for
@@ -103,8 +103,8 @@ def test_slow_nodes_are_refused_where_no_messages_pass_over_them() -> None:
 
 
 def test_every_ability_is_asked_for() -> None:
-    """Beside several processes, and images, which the data ask for: tests/methods/test_simclr.py."""
-    assert set(ASKS) | {"processes", "images"} == set(ABILITIES)
+    """Beside several processes, and images and weights, which the data ask for: test_simclr.py, test_weights.py."""
+    assert set(ASKS) | {"processes", "images", "weights"} == set(ABILITIES)
 
 
 @pytest.mark.parametrize(("name", "ability"), CLAIMED)
@@ -187,6 +187,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:the embedding has collapsed")
 def test_a_method_without_parameters_is_embedded_probed_and_resumed(tmp_path: Path) -> None:
     config = small(method__name="support.methods:Constant", method__level=2)
     result = fit(config, out=tmp_path / "run")

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from progcl.cli.bench import BENCH
 from progcl.cli.embed import EMBED
+from progcl.cli.info import INFO
 from progcl.cli.inspect import EVAL, LS, REPORT, SHOW
 from progcl.cli.links import EXPORT, LINKS, NEIGHBORS
 from progcl.cli.options import Command, expand_everyday, suggest_flag
@@ -26,6 +27,7 @@ from progcl.registry import pick
 
 EXAMPLES = """examples:
   progcl embed my_graph.csv --features x.npy     your own graph
+  progcl info my_graph.csv                       what it is like, and how long that takes
   progcl links runs/my_graph --top 20            its most probable missing edges
   progcl train photo --miner progcl-mix          a preset, one option changed
   progcl train photo --out runs/a --resume       continue after a crash
@@ -147,6 +149,7 @@ def _describe_commands() -> str:
 
 COMMANDS: dict[str, Command] = {
     "embed": EMBED,
+    "info": INFO,
     "train": TRAIN,
     "eval": EVAL,
     "neighbors": NEIGHBORS,

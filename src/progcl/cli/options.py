@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from itertools import count
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from jsonargparse import ArgumentParser
 
 from progcl.config.load import DEFAULTS, SECTIONS, TABLES
+from progcl.config.schema import Config
 from progcl.errors import InputError
 
 
@@ -104,6 +106,43 @@ def add_allow_code(parser: ArgumentParser) -> None:
 def resume_command(*words: str, allow_code: bool) -> str:
     """What to type to continue a run."""
     return shlex.join(["progcl", *words, "--resume", *(["--allow-code"] if allow_code else [])])
+
+
+def explain_stop(out: Path, again: str) -> None:
+    """Say what a stopped run has given so far, and how to go on."""
+    if not (out / "result.json").exists():
+        print(f"\nto continue: {again}", file=sys.stderr)
+        return
+    from progcl.evaluation.scores import format_table, load_scores
+
+    scores = load_scores(out)
+    print(f"\nthe embeddings in {out} are complete" + ("; scores so far:" if scores else ""), file=sys.stderr)
+    if scores:
+        print(format_table(scores), file=sys.stderr)
+    for what, command in {"to score them": "eval", "to see them": "report"}.items():
+        print(f"{what}: {shlex.join(['progcl', command, str(out)])}", file=sys.stderr)
+
+
+def require_files(*paths: str | None) -> None:
+    """Raise `InputError` for the first file that is not there; before torch is imported, so that it comes at once."""
+    for path in filter(None, paths):
+        if not Path(path).exists():
+            raise InputError(f"there is no file `{path}`", "paths are looked up from the current folder")
+
+
+def require_data_files(config: Config) -> None:
+    """The same for the files that a configuration names."""
+    data = config.data
+    require_files(data.graph, data.features_from, data.labels_from, data.ids_from)
+
+
+def require_free_folder(out: Path, options: Mapping[str, Any]) -> None:
+    """Raise `InputError` if the folder holds a run that is neither resumed nor overwritten."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`{out}` is a file", "give --out a folder")
+    if (out / "config.yaml").exists() and not (options.get("resume") or options.get("force")):
+        hint = "continue with --resume, overwrite with --force, or choose another --out"
+        raise InputError(f"`{out}` holds a run already", hint)
 
 
 def choose_run_folder(options: dict[str, Any], source: str) -> Path:

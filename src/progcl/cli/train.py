@@ -18,6 +18,9 @@ from progcl.cli.options import (
     add_data_root,
     choose_run_folder,
     config_overrides,
+    explain_stop,
+    require_data_files,
+    require_free_folder,
     resume_command,
 )
 from progcl.config import Config, load_config
@@ -41,7 +44,10 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(options: dict[str, Any]) -> None:
     config = load_config(options["source"], config_overrides(options), allow_code=options.get("allow_code", False))
+    require_data_files(config)
     out = choose_run_folder(options, options["source"])
+    if "RANK" not in os.environ:  # a process that torchrun restarts goes on by itself
+        require_free_folder(out, options)
     _validate(config, options)
     if options.get("resume") and not out.exists():
         print(f"there is no run in {out} yet: starting one", file=sys.stderr)
@@ -63,7 +69,10 @@ def _explain_stop(config: Config, out: Path, options: dict[str, Any]) -> None:
     root = ["--data-root", options["data_root"]] if options.get("data_root") else []
     extra = [*root, *(["--tensorboard"] if options.get("tensorboard") else [])]
     again = resume_command("train", str(stored), "--out", str(out), *extra, allow_code=bool(code_names(config)))
-    print(f"\nto continue: {again}", file=sys.stderr)
+    if config.probe.compare:  # other runs are to follow
+        print(f"\nto continue: {again}", file=sys.stderr)
+    else:
+        explain_stop(out, again)
 
 
 def _validate(config: Config, options: dict[str, Any]) -> None:

@@ -29,6 +29,8 @@ class DataConfig:
         id_column: file: column of a table that names the node
         label_column: file: column of a table that holds the class
         scale: file: scale numeric columns by median and quartiles where their scales differ; null is true
+        weight: file: column, attribute or array with the weights of edges; none leaves out those that a file has
+        directed: take features of several hops along the edges and against them, instead of over undirected edges
         mapped: csbm: .npy file to map the features from instead of holding them in memory; written if it is not there
         neighbors: digits: nearest neighbors per image
         nodes: csbm: number of nodes
@@ -53,6 +55,8 @@ class DataConfig:
     id_column: str | None = None
     label_column: str | None = None
     scale: bool | None = None
+    weight: str | None = None
+    directed: bool = False
     mapped: str | None = None
     neighbors: int | None = None
     nodes: int | None = None
@@ -65,7 +69,7 @@ class DataConfig:
 
     def options(self) -> dict[str, Any]:
         """The options that were given for this one data set."""
-        common = {"name", "normalize", "inductive", "holdout"}
+        common = {"name", "normalize", "inductive", "directed", "holdout"}
         return {key: value for key, value in asdict(self).items() if key not in common and value is not None}
 
     def __post_init__(self) -> None:
@@ -205,25 +209,29 @@ class ProbeConfig:
 
     Args:
         protocol: clean, gca or bgrl; none skips the evaluation
-        splits: random splits (data with public splits uses at most those)
+        splits: random splits (data with public splits uses at most those); tables are of 20
         seed: of the splits
         nodes: tuning is a fixed fifth to choose settings on, rest is the other four fifths to report on; heldout is one
             split into training, validation and test nodes: the data's own, or a fixed one of 60, 20 and 20 %
+        limit: time of scoring at most, in units of the time of training (at least 30 seconds); null for no limit
         compare: also score features without training, the untrained encoder and the other miners
     """
 
     protocol: Literal["clean", "gca", "bgrl", "none"] = "clean"
-    splits: int = 20
+    splits: int = 5
     seed: int = 0
     nodes: Literal["all", "tuning", "rest", "heldout"] = "all"
+    limit: float | None = 1.0
     compare: bool = False
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `linear_probe`."""
-        return {key: value for key, value in asdict(self).items() if key != "compare"}
+        return {key: value for key, value in asdict(self).items() if key not in ("limit", "compare")}
 
     def __post_init__(self) -> None:
         in_range("splits", self.splits, 1)
+        if self.limit is not None:
+            in_range("limit", self.limit, 0)
         in_range("seed", self.seed, 0)
 
 
@@ -279,6 +287,9 @@ class Config:
         if self.batch.variant == "paper" and self.method.name == "neighbors" and self.batch.size is not None:
             hint = "set --batch.variant snapshot"
             raise InputError("batches of `neighbors` are never the same: visited nodes are drawn anew", hint)
+        if self.data.directed and not self.reads_directions:
+            hint = "set --data.directed false, --output.features true, or --encoder.name hops"
+            raise InputError("nothing in this run reads the direction of edges", hint)
         if self.data.inductive and self.output.structure:
             raise InputError("walk vectors of unseen nodes are not known", "set --output.structure 0")
         self._check_half_hop()
@@ -321,6 +332,12 @@ class Config:
     def reads_hop_table(self) -> bool:
         """Whether the encoder reads features that were reduced and propagated before training."""
         return self.encoder.name in ("svd", "hops")
+
+    @property
+    def reads_directions(self) -> bool:
+        """Whether there are features of several hops, which a directed graph has along its edges and against them."""
+        in_table = self.reads_hop_table and self.encoder.hops != [0]
+        return in_table or self.output.features or self.method.name == "hops"
 
     @property
     def samples_neighbors(self) -> bool:

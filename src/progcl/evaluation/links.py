@@ -19,8 +19,8 @@ from progcl.evaluation.scores import describe_run
 from progcl.graph.hop_features import HopFeatures
 from progcl.graph.negatives import NonEdges
 from progcl.methods.features import raw
-from progcl.training.checkpoint import write_json
 from progcl.training.choice import link_auc, rank_targets
+from progcl.training.files import write_json
 
 MAX_PAIRS = 100_000  # held-out links, and as many pairs without a link, for the AUC
 MIN_RANKED, MAX_RANKED = 500, 10_000  # held-out links whose ends are ranked, for the MRR

@@ -8,7 +8,7 @@ import numpy as np
 
 from progcl.data.labels import NO_LABEL
 from progcl.evaluation.links import LinkScore
-from progcl.evaluation.scores import MAJORITY, Score, list_columns
+from progcl.evaluation.scores import MAJORITY, Score, list_columns, note_splits
 from progcl.export import nearest
 from progcl.report.charts import draw_strip
 from progcl.report.maps import Map
@@ -26,7 +26,8 @@ def render_scores(scores: dict[str, Score]) -> str:
     first = next(iter(scores.values()))
     measures = [name for name, _ in list_columns(first)]
     rows = [
-        f'<tr><th scope="row">{escape(name)}</th><td data-name="protocol">{escape(score.protocol)}</td>'
+        f'<tr><th scope="row">{escape(name + note_splits(score, first))}</th>'
+        + f'<td data-name="protocol">{escape(score.protocol)}</td>'
         + "".join(f'<td class="number" data-name="{what}">{text} %</td>' for what, text in list_columns(score))
         + f"<td>{draw_strip(score.accuracies, low, high)}</td></tr>"
         for name, score in scores.items()

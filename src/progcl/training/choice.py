@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 from torch_geometric.data import Data
 
+from progcl.data.edges import select_edges
 from progcl.graph.hop_features import HopFeatures, project
 
 MIN_HELDOUT, MAX_PAIRS = 20, 20_000  # edges to judge by
@@ -38,6 +39,7 @@ class Choice:
         own: of a node's own features
         nearest: share of held-out links that lead to one of the ten nodes nearest by own features
         varies: whether own features differ from node to node
+        directed: whether hops go along the edges and against them; then they are never left out
     """
 
     learned: float
@@ -45,17 +47,19 @@ class Choice:
     own: float
     nearest: float = 0.0
     varies: bool = True
+    directed: bool = False
 
     @classmethod
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
-        seen = copy.copy(data)  # features are shared
-        seen.edge_index = remove_edges(data.edge_index, heldout, int(data.num_nodes))
+        seen, weight = without_edges(data, heldout), weights_of(data, heldout)
         own = project(data.x, features.directions).to(learned.device)
         stacked = features.transform(seen)
-        first, second, third = (link_auc(each - each.mean(dim=0), heldout) for each in (learned, stacked, own))
+        centered = (each - each.mean(dim=0) for each in (learned, stacked, own))
+        first, second, third = (link_auc(each, heldout, weight=weight) for each in centered)
         varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
-        return cls(first, second, third, nearest_hits(own, heldout, seen.edge_index) if varies else 0.0, varies)
+        nearest = nearest_hits(own, heldout, seen.edge_index) if varies else 0.0
+        return cls(first, second, third, nearest, varies, features.directed)
 
     @property
     def weight(self) -> float:
@@ -73,7 +77,8 @@ class Choice:
     @property
     def blocks(self) -> Blocks:
         """`learned` and all others; those that need no training; or a node's own features alone."""
-        if max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE and self.varies:
+        links_tell_nothing = max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE
+        if links_tell_nothing and self.varies and not self.directed:
             return "own"
         return "learned" if self.weight else "untrained"
 
@@ -110,15 +115,21 @@ def log_odds(auc: float) -> float:
     return math.log(clipped / (1 - clipped))
 
 
-def link_auc(vectors: Tensor, links: Tensor, others: Tensor | None = None) -> float:
-    """Area under the ROC curve of cosines: links [2, E] against other pairs of nodes, else as many random ones."""
+def link_auc(vectors: Tensor, links: Tensor, others: Tensor | None = None, weight: Tensor | None = None) -> float:
+    """Area under the ROC curve of cosines: links [2, E] against other pairs of nodes, else as many random ones.
+
+    Links may have weights [E]; other pairs count 1.
+    """
     if others is None:
         generator = torch.Generator().manual_seed(SEED)
-        links = _sample(links, MAX_PAIRS, generator)
+        order = torch.randperm(links.size(1), generator=generator)[:MAX_PAIRS]
+        links, weight = links.cpu()[:, order], None if weight is None else weight.cpu()[order]
         others = torch.randint(len(vectors), tuple(links.shape), generator=generator)
     chunks = torch.cat([links, others], dim=1).to(vectors.device).split(PAIRS_PER_CHUNK, dim=1)
     cosines = torch.cat([cosine_similarity(vectors[one], vectors[other], dim=1) for one, other in chunks]).cpu()
-    return float(roc_auc_score([True] * links.size(1) + [False] * others.size(1), cosines.numpy()))
+    is_link = [True] * links.size(1) + [False] * others.size(1)
+    shares = None if weight is None else torch.cat([weight.cpu(), torch.ones(others.size(1))]).numpy()
+    return float(roc_auc_score(is_link, cosines.numpy(), sample_weight=shares))
 
 
 def nearest_hits(vectors: Tensor, links: Tensor, edges: Tensor) -> float:
@@ -161,11 +172,21 @@ def _matches(wanted: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     return row, order[first.repeat_interleave(number) + offset]
 
 
-def remove_edges(edges: Tensor, removed: Tensor, nodes: int) -> Tensor:
-    """The edges [2, E] without some of them, in both directions."""
+def without_edges(data: Data, removed: Tensor) -> Data:
+    """The graph without some of its edges [2, E], in both directions; its features are shared."""
+    seen, nodes = copy.copy(data), int(data.num_nodes)
     both = torch.cat([removed, removed.flip(0)], dim=1)
-    keys, gone = (pairs[0] * nodes + pairs[1] for pairs in (edges, both))
-    return edges[:, ~torch.isin(keys, gone)]
+    keys, gone = (pairs[0] * nodes + pairs[1] for pairs in (data.edge_index, both))
+    return seen.update(select_edges(data, ~torch.isin(keys, gone)))
+
+
+def weights_of(data: Data, links: Tensor) -> Tensor | None:
+    """Weights [E] of some of a graph's edges, which are sorted; None without weights."""
+    if data.get("edge_weight") is None:
+        return None
+    keys, wanted = (pairs[0] * int(data.num_nodes) + pairs[1] for pairs in (data.edge_index, links))
+    weight: Tensor = data.edge_weight[torch.searchsorted(keys, wanted)]
+    return weight
 
 
 def _sample(links: Tensor, most: int, generator: torch.Generator) -> Tensor:

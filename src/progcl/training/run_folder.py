@@ -22,7 +22,7 @@ RUN_FILES = {
 }
 RESUMABLE_OPTIONS = {
     *("train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory", "probe.protocol", "probe.compare"),
-    "output.clusters",
+    *("output.clusters", "probe.limit"),
 }
 SPLIT_OPTIONS = {"probe.splits", "probe.seed", "probe.nodes"}
 
