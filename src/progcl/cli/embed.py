@@ -32,7 +32,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--ids", type=str, help="names of the nodes, one a line, for arrays that have none")
     for flag, what in COLUMNS.items():
         parser.add_argument(f"--{flag}", type=str, metavar="NAME", help=f"column {what}")
-    parser.add_argument("--directed", action="store_true", help="take hops along the edges and against them")
+    parser.add_argument("--directed", action="store_true", help="take hops also along the edges and against them")
     parser.add_argument("--budget", type=str, help="time limit for everything: 90s, 5m, 1h30m")
     parser.add_argument("--dim", type=int, help="reduce the embedding to so many numbers per node, by PCA")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")

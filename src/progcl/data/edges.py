@@ -220,5 +220,5 @@ def _forward_weights(
     if torch.equal(forward, backward):
         remarks.append("every edge has its reverse: that the graph is directed changes nothing")
         return None
-    remarks.append("features of several hops are taken along the edges and against them")
+    remarks.append("features of several hops are taken also along the edges and against them")
     return forward
