@@ -62,7 +62,7 @@ def is_redundant(data: str, row: str, seed: str) -> bool:
 def run(name: str, row: str, seed: int) -> dict[str, Any]:
     """Run one row of the table."""
     miner = row if row in PROPOSED else "none"
-    config = load_config(name, {"train.seed": seed, "miner.name": miner})
+    config = load_config(name, {"train.seed": seed, "miner.name": miner, "probe.limit": None})
     start = time.perf_counter()
     mixture = None
     if row in PROPOSED:

@@ -72,7 +72,8 @@ def make_config(method: str, miner: str, changes: dict[str, Any]) -> Config:
     """The preset `photo` with a method, a miner and those of the changes that the miner has an option for."""
     name = miner.removesuffix("-middle")
     changes = changes | ({"miner.keep": "middle"} if name != miner else {})
-    return load_config("photo", {**changes, "method.name": method, "miner.name": name}, strict=False)
+    table = {"probe.splits": 20, "probe.limit": None}
+    return load_config("photo", {**table, **changes, "method.name": method, "miner.name": name}, strict=False)
 
 
 def run(method: str, miner: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def main() -> None:
 
 def run(preset: str, seed: int) -> dict[str, Any]:
     """Train one run to its end, or resume it."""
-    config = load_config(preset, {"train.seed": seed})
+    config = load_config(preset, {"train.seed": seed, "probe.splits": 20, "probe.limit": None})
     folder = run_folder(preset, seed)
     result = fit(config, out=folder, resume=(folder / "config.yaml").exists(), progress=True)
     assert result.score is not None

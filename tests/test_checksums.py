@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from progcl.checksums import DamagedFile, digest, read_json, read_json_lines, seal, unseal
-from progcl.training.checkpoint import write_json
+from progcl.training.files import write_json
 
 CONTENT: dict[str, Any] = {
     "numbers": [1, 2.5, 1e-300, float("inf")],

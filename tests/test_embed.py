@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from progcl import InputError, load_config
 from progcl.config import to_dict
 from progcl.config.methods import METHODS
-from progcl.embed import BYTES_PER_SECOND, STEPS, TimeBudget, choose_settings, describe_plan, embed, parse_duration
+from progcl.embed import STEPS, choose_settings, describe_plan, embed
 from progcl.training.choice import describe_choice
 from support.graphs import USER_GRAPH
 
@@ -107,28 +107,3 @@ def test_a_budget_plans_fewer_epochs(user_graph: Path) -> None:
     longer = {"train.epochs": len(result.losses) + 1}
     resumed = embed("g.npz", Path("out"), resume=True, overrides=longer, progress=False)
     assert resumed.losses[:-1] == result.losses
-
-
-def test_time_is_reserved_for_scoring_and_writing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.monotonic", lambda: 100.0)
-    small, large = TimeBudget(150.0, bytes_written=1e6), TimeBudget(150.0, bytes_written=30 * BYTES_PER_SECOND)
-    assert (small.left(), small.training(), small.scoring()) == (50.0, 30.0, 40.0)
-    assert (large.training(), large.scoring()) == (20.0, 35.0)
-
-
-def test_without_time_left_there_is_no_score(
-    user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(TimeBudget, "scoring", lambda self: 0.0)
-    result = embed("g.npz", Path("late"), budget=60, overrides=QUICK, progress=True)
-    assert result.score is None
-    assert "no time was left to score" in capsys.readouterr().err
-    assert Path("late/report.html").exists()
-
-
-def test_durations() -> None:
-    durations = {"90": 90, "90s": 90, "5m": 300, "1h30m": 5400, "0.5h": 1800, "1m5s": 65}
-    assert {text: parse_duration(text) for text in durations} == durations
-    for text in ("", "soon", "5 m", "-5m", "5d"):
-        with pytest.raises(InputError, match=f"`{text}` is not a duration"):
-            parse_duration(text)

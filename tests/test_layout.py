@@ -6,14 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from progcl.training.files import save_embeddings, write_json
 
 SOURCE = Path(__file__).parents[1] / "src" / "progcl"
 
 LAYERS = [  # a package or module may import those before it, and itself
-    *("errors", "checksums", "registry", "progress", "precision", "seeding", "distributed"),
+    *("errors", "checksums", "registry", "progress", "budget", "precision", "seeding", "distributed"),
     *("config", "data", "graph", "nn", "posteriors", "miners", "losses", "testing", "pygcl", "methods", "training"),
-    *("export", "evaluation", "report", "run", "experiments", "embed", "sklearn", "bench", "cli"),
+    *("neighbors", "clusters", "export", "evaluation", "links", "pairs", "report", "result", "run", "experiments"),
+    *("estimate", "planning", "embed", "sklearn", "bench", "cli"),
     *("__main__", "__init__"),
 ]
 MAY_TOUCH_LABELS = {"data", "evaluation", "report", "methods/supervised.py", "posteriors/baselines.py", "sklearn.py"}
@@ -65,14 +69,60 @@ def test_the_command_line_starts_without_torch() -> None:
     assert run_python("import sys, progcl.cli.main; print('torch' in sys.modules)") == "False"
 
 
-def test_errors_in_files_come_without_torch(tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text("a,b\nc\n")
-    code = (
-        "import sys; from progcl.cli.main import main\n"
-        f"try: main(['embed', {str(tmp_path / 'g.csv')!r}])\n"
-        "except SystemExit as stop: print(stop.code, 'torch' in sys.modules, 'networkx' in sys.modules)"
-    )
-    assert run_python(code) == "2 False False"
+FILE_ERRORS = {  # commands in a folder with a damaged graph, a damaged run, and one that has lost its graph
+    "embed bad.csv": "line 2 has 1 values",
+    "embed nowhere.npz": "there is no file",
+    "embed g.csv --features bad.npy": "is broken",
+    "embed g.csv --labels nowhere.csv": "there is no file",
+    "embed g.csv --source x --target y": "has no column",
+    "embed g.csv -o done": "holds a run already",
+    "embed g.csv -o g.csv": "is a file",
+    "embed g.csv --budget soon": "is not a duration",
+    "info nowhere.csv": "there is no file",
+    "info bad.csv": "line 2 has 1 values",
+    "train nowhere.yaml": "there is no file",
+    "train done/config.yaml --out other": "there is no file `/nowhere/g.csv`",
+    "train csbm --out done": "holds a run already",
+    "eval g.csv": "holds no finished run",
+    "eval done": "there is no file `/nowhere/g.csv`",
+    "report nowhere": "holds no finished run",
+    "report done": "there is no file `/nowhere/g.csv`",
+    "neighbors nowhere n7": "holds no finished run",
+    "neighbors damaged n7": "is damaged",
+    "neighbors done n7": "there is no node `n7`",
+    "export damaged": "is damaged",
+    "export done --out g.csv": "is there already",
+    "show nowhere.yaml": "there is no file",
+}
+
+
+def test_errors_about_files_come_without_torch(tmp_path: Path) -> None:
+    """Torch takes seconds to import; so do networkx and pyarrow, of which small files have no need."""
+    (tmp_path / "bad.csv").write_text("a,b\nc\n")
+    (tmp_path / "bad.npy").write_text("?")
+    (tmp_path / "g.csv").write_text("a,b\nb,c\n")
+    for name in ("done", "damaged"):
+        (tmp_path / name).mkdir()
+        write_json(tmp_path / name / "result.json", {"score": None})
+        graph = "data: {name: file, graph: /nowhere/g.csv}\nprobe: {protocol: clean}\n"
+        (tmp_path / name / "config.yaml").write_text(graph)
+    save_embeddings(tmp_path / "done" / "embeddings.npz", np.ones((2, 3), np.float32), ["a", "b"])
+    (tmp_path / "damaged" / "embeddings.npz").write_text("?")
+    code = f"""
+import contextlib, io, os, sys
+from progcl.cli.main import main
+os.chdir({str(tmp_path)!r})
+for command, message in {FILE_ERRORS!r}.items():
+    error = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(error):
+            main(command.split())
+        print(command, "is no error")
+    except SystemExit as stop:
+        if stop.code != 2 or message not in error.getvalue() or "torch" in sys.modules or "networkx" in sys.modules:
+            print(command, stop.code, "torch" in sys.modules, error.getvalue())
+"""
+    assert run_python(code) == ""
 
 
 def test_importing_leaves_global_state_alone() -> None:

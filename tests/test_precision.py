@@ -12,7 +12,7 @@ from progcl import fit, load_config
 from progcl.config.methods import METHODS
 from progcl.errors import ProgclWarning, warn
 from progcl.precision import single_precision
-from progcl.run import Result
+from progcl.result import Result
 
 TINY: dict[str, Any] = {"data.nodes": 60, "train.epochs": 2, "encoder.hidden": 8, "encoder.projection": 8}
 

@@ -19,7 +19,8 @@ from progcl.data.splits import heldout_split
 from progcl.data.synthetic import csbm
 from progcl.errors import ProgclWarning
 from progcl.miners import MINERS
-from progcl.run import FirstStage, Result
+from progcl.result import Result
+from progcl.run import FirstStage
 from progcl.seeding import derive_seed
 from progcl.training.trainer import Record
 from support.runs import BATCHES, SMALL, assert_same_run, fit_interrupted, read_embeddings, read_log, read_result, small

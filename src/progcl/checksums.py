@@ -74,6 +74,13 @@ def read_file(path: Path, read: Callable[[], Value], hint: str) -> Value:
         raise DamagedFile(f"`{path}` is damaged: {reason}", hint) from None
 
 
+def require_finished(run: Path) -> None:
+    """Raise `InputError` unless a folder holds a run whose embeddings are final."""
+    if not (run / "result.json").exists():
+        hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
+        raise InputError(f"`{run}` holds no finished run", hint)
+
+
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
     """Sealed JSON objects, one in a line."""
     return "".join(json.dumps(seal(row)) + "\n" for row in rows)

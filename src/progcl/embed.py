@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import math
-import re
 import shutil
 import sys
-import time
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from torch_geometric.data import Data
 
+from progcl.budget import Budget
+from progcl.clusters import check_clusters
 from progcl.config.load import load_config, options_type
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE, load_data
 from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
-from progcl.evaluation.probe import linear_probe
-from progcl.evaluation.scores import Score, describe_run, save_scores
+from progcl.estimate import Estimate, estimate
+from progcl.evaluation.clusters import cluster_run
+from progcl.evaluation.links import compare_links, save_link_scores
+from progcl.evaluation.scoring import baselines
 from progcl.export import write_parquet
-from progcl.graph.hop_features import HopFeatures
-from progcl.methods.features import raw
+from progcl.planning import choose_map, fit_to_budget, has_time_to_score
 from progcl.precision import single_precision
 from progcl.report.page import write_report
 from progcl.report.story import load_story
-from progcl.run import Result, fit
+from progcl.result import Result, score_result
+from progcl.run import fit
 from progcl.training.lock import lock_folder
 from progcl.training.output import describe_facts
 from progcl.training.signals import StopRequest
-from progcl.training.trainer import Trainer
 
 STEPS = 400  # of training
 BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
@@ -42,11 +42,6 @@ MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the walk vectors, which bounds
 MAX_STEPS_PER_EPOCH = 10  # an epoch is how often the loss is logged, and where a run can be stopped
 START_SHARE = 0.25  # share of the epochs before the mixture is fitted
 CHECKPOINT_EVERY, CHECKPOINT_EVERY_BATCHED = 10, 4  # epochs
-COPIES_WRITTEN, BASE_BYTES = 6, 30e6  # a run writes about so many times its embeddings, and so many bytes beside them
-BYTES_PER_SECOND = 60e6  # written at least
-AFTER_TRAINING = 0.4  # share of a time budget kept for scoring, writing and drawing
-BUDGET_SPLITS = 3  # of the probe, with a time budget
-MIN_TSNE_SECONDS = 60.0  # with less time left, the map is laid out by PCA
 
 
 @single_precision()
@@ -55,7 +50,7 @@ def embed(
     out: Path,
     features: str | None = None,
     labels: str | None = None,
-    budget: float | None = None,
+    budget: float | Budget | None = None,
     overrides: Mapping[str, Any] | None = None,
     resume: bool = False,
     force: bool = False,
@@ -72,7 +67,7 @@ def embed(
         out: folder for embeddings.npz, embeddings.parquet (if pyarrow is installed), report.html and the run's files
         features: file with features, if `graph` has none
         labels: file with classes, to color the map and score the embedding; training never sees them
-        budget: time limit in seconds
+        budget: time limit in seconds, for all that follows
         overrides: of the chosen settings, by dotted key; `data.source`, `data.label_column` and the like name columns
         resume: continue from the checkpoint in `out`
         force: overwrite what is in `out`
@@ -82,64 +77,48 @@ def embed(
         allow_code: whether the run to resume may name classes of your own, which are imported and run
         stop: receives signals, as in `fit`
     """
-    start = time.monotonic()
+    if not isinstance(budget, Budget):
+        budget = Budget(math.inf if budget is None else budget)
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels, "data.ids_from": ids}
     resume = resume and (out / "config.yaml").exists()
     config, data = _resolve(files, out, dict(overrides or {}), resume, force, content, allow_code)
-    time_budget = TimeBudget(start + budget if budget is not None else math.inf, _bytes_written(config, data))
-    if budget is not None:
-        config = config if resume else fit_to_budget(config, data, time_budget.training())
-        config = replace(config, probe=replace(config.probe, splits=min(BUDGET_SPLITS, config.probe.splits)))
+    check_clusters(config.output.clusters, int(data.num_nodes))
+    needs, notes = estimate(config, data), list(data.remarks)
+    if not resume:
+        _require_disk_space(out, needs.disk)
+    if budget.is_limited:
+        config, left_out = fit_to_budget(config, data, budget, needs, resume)
+        notes += left_out
     if progress:
-        print(
-            "\n".join([*(f"note: {remark}" for remark in data.remarks), describe_plan(config, data)]), file=sys.stderr
-        )
-    limits: dict[str, Any] = {"seconds": time_budget.training(), "scoring": time_budget.scoring(), "stop": stop}
+        title = "estimate without the budget" if budget.is_limited else "estimate"
+        _print_notes(notes, describe_plan(config, data), f"{title}: {needs}")
+    options: dict[str, Any] = {"resume": resume, "force": force, "progress": progress, "stop": stop}
     with lock_folder(out):
-        result = fit(config, out=out, data=data, resume=resume, force=force, progress=progress, **limits)
+        result = fit(config, out=out, data=data, budget=budget, score=False, **options)
+        with budget.stage("write"):
+            clusters = cluster_run(out, result.embeddings.numpy(), data, config.output.clusters)
+            if find_spec("pyarrow"):
+                write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids, clusters)
+        result, notes = _score(result, data, out, budget, needs, progress)
+        if result.links and not budget.is_limited:
+            save_link_scores(compare_links(config, data, result.facts, result.links), out)
         if progress:
-            late = result.score is None and config.probe.protocol != "none"
-            notes = ["no time was left to score the embedding"] * late + describe_facts(result.facts)
-            print("".join(f"note: {note}\n" for note in notes), file=sys.stderr, end="")
-        if result.score and budget is None:
-            own = {describe_run(config, result.facts): result.score}
-            save_scores({**own, **_score_untrained(config, data, progress)}, out)
-        if find_spec("pyarrow"):
-            write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
-        if progress:
-            print("drawing the map for report.html", file=sys.stderr)
-        write_report(load_story(out, data, config), out / "report.html", quick=time_budget.left() < MIN_TSNE_SECONDS)
+            _print_notes(notes + describe_facts(result.facts), "drawing the map for report.html")
+        shown = choose_map(budget, needs)
+        write_report(load_story(out, data, config), out / "report.html", **shown)
     return result
 
 
-class TimeBudget:
-    """Divides the time until `end` between training, probing and writing."""
-
-    def __init__(self, end: float, bytes_written: float) -> None:
-        self.end = end
-        unlimited = math.isinf(end)
-        self.reserved = 0.0 if unlimited else max(AFTER_TRAINING * self.left(), bytes_written / BYTES_PER_SECOND)
-
-    def left(self) -> float:
-        """Seconds until the end."""
-        return self.end - time.monotonic()
-
-    def training(self) -> float:
-        """Seconds left to train."""
-        return self.left() - self.reserved
-
-    def scoring(self) -> float:
-        """Seconds left to train and score: half of what is reserved is for writing and drawing."""
-        return self.left() - self.reserved / 2
-
-
-def parse_duration(text: str) -> float:
-    """'90', '90s', '5m', '1h30m' in seconds."""
-    units = {"h": 3600, "m": 60, "s": 1, "": 1}
-    pieces = re.findall(r"(\d+(?:\.\d+)?)([hms]?)", text)
-    if not pieces or "".join(number + unit for number, unit in pieces) != text:
-        raise InputError(f"`{text}` is not a duration", "write 90s, 5m or 1h30m")
-    return sum(float(number) * units[unit] for number, unit in pieces)
+def _score(
+    result: Result, data: Data, out: Path, budget: Budget, needs: Estimate, progress: bool
+) -> tuple[Result, list[str]]:
+    """Score the embedding beside what it has to beat, or note that there is no time."""
+    if result.config.probe.protocol == "none":
+        return result, []
+    if not has_time_to_score(budget, needs):
+        return result, [f"no time is left to score the embedding: `progcl eval {out}` does"]
+    beside = {} if budget.is_limited else baselines(result.config, data)
+    return score_result(result, data, out, beside, budget, progress), []
 
 
 def load_graph(config: Config, content: NodeData | None = None) -> Data:
@@ -148,6 +127,11 @@ def load_graph(config: Config, content: NodeData | None = None) -> Data:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
     return load_data(config.data, content=content)
+
+
+def choose_config(data: Data, overrides: Mapping[str, Any] | None = None) -> Config:
+    """The configuration for a graph; what is unusual about its labels is added to its remarks."""
+    return load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides or {})})
 
 
 def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,25 +196,6 @@ def start_epoch(epochs: int) -> int:
     return min(epochs, max(2, round(START_SHARE * epochs)))
 
 
-def fit_to_budget(config: Config, data: Data, seconds: float) -> Config:
-    """As many epochs as fit into these seconds, at most the configured ones; two of them are timed."""
-    trial = replace(config, batch=replace(config.batch, steps=min(3, config.batch.steps or 1)))
-    trainer = Trainer(trial, data)
-    if trainer.optimizer is None:
-        return config
-    *_, record = trainer.run(2)
-    per_epoch = record.seconds * (config.batch.steps or 1) / (trial.batch.steps or 1)
-    affordable = int(seconds / per_epoch)
-    if affordable < 1:
-        hint = f"an epoch takes about {per_epoch:.2g} s: allow more, or leave out --budget"
-        raise InputError("the budget does not suffice for one epoch", hint)
-    epochs = min(config.train.epochs, affordable)
-    miner: Any = config.miner
-    if hasattr(miner, "start_epoch"):
-        miner = replace(miner, start_epoch=max(1, miner.start_epoch * epochs // config.train.epochs))
-    return replace(config, train=replace(config.train, epochs=epochs), miner=miner)
-
-
 def describe_plan(config: Config, data: Data) -> str:
     """What will be done, in a line."""
     nodes, edges = int(data.num_nodes), data.edge_index.size(1) // 2
@@ -269,9 +234,7 @@ def _resolve(
         raise InputError(f"`{out}` holds a result already", hint)
     given = {**_only("data", overrides), **_only("probe", overrides), **files}
     data = load_graph(load_config("embed", given), content)
-    config = load_config("embed", {**_probe_settings(data), **choose_settings(data, overrides), **files})
-    _require_disk_space(out, config, data)
-    return config, data
+    return choose_config(data, {**overrides, **files}), data
 
 
 def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,27 +242,18 @@ def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in overrides.items() if key.startswith(f"{section}.")}
 
 
-def _score_untrained(config: Config, data: Data, progress: bool) -> dict[str, Score]:
-    """Scores that the embedding has to beat: of the features as they are, and of hop features."""
-    hops = HopFeatures.fit(data, config.hops).transform(data)
-    baselines = {"raw features": raw(data), f"features of up to {config.hops.powers[-1]} hops (no training)": hops}
-    return {name: linear_probe(x, data, **config.probe.options(), progress=progress) for name, x in baselines.items()}
+def _print_notes(notes: list[str], *lines: str) -> None:
+    """Print notes and further lines on stderr."""
+    print("\n".join([*(f"note: {note}" for note in notes), *lines]), file=sys.stderr)
 
 
-def _require_disk_space(out: Path, config: Config, data: Data) -> None:
+def _require_disk_space(out: Path, needed: float) -> None:
     """Raise `InputError` before training if its result will not fit on the disk."""
     parent = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-    needed, free = _bytes_written(config, data), shutil.disk_usage(parent).free
+    free = shutil.disk_usage(parent).free
     if free < needed:
         message = f"about {needed / 1e6:,.0f} MB are needed, {free / 1e6:,.0f} MB are free on the disk of `{parent}`"
         raise InputError(message, "choose another --out, or make room")
-
-
-def _bytes_written(config: Config, data: Data) -> float:
-    """About how much a run writes."""
-    features = (config.hops.dim or 512) if config.output.features else 0
-    width = config.output.dim or config.encoder.hidden * max(1, len(config.output.smooth)) + features
-    return COPIES_WRITTEN * 4 * int(data.num_nodes) * width + BASE_BYTES
 
 
 def _probe_settings(data: Data) -> dict[str, Any]:

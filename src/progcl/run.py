@@ -3,79 +3,44 @@
 from __future__ import annotations
 
 import json
-import math
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.budget import Budget
 from progcl.checksums import json_lines
-from progcl.config import Config, to_dict, to_yaml
+from progcl.config import Config, to_yaml
 from progcl.config.schema import DataConfig
 from progcl.data.datasets import FILE, OWN, load_data
+from progcl.data.holdout import hold_out_links
+from progcl.data.homophily import describe_homophily
 from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
 from progcl.data.splits import make_splits
 from progcl.distributed import connect
 from progcl.errors import InputError, warn
-from progcl.evaluation.probe import linear_probe
-from progcl.evaluation.scores import Score
+from progcl.evaluation.health import describe_collapse
+from progcl.evaluation.links import score_heldout
 from progcl.evaluation.supervised import score_predictions
 from progcl.graph.hop_features import is_directed
 from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
-from progcl.training import checkpoint
+from progcl.result import Result, score_result
+from progcl.training import checkpoint, files
 from progcl.training.checkpoint import Checkpoints
 from progcl.training.lock import lock_folder
 from progcl.training.run_folder import check_folder, clear_folder, clear_leftovers, is_restart, write_job_id
 from progcl.training.signals import GRACE_SECONDS, StopRequest
 from progcl.training.trainer import Record, Trainer
-
-PACKAGES = ("progcl", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run gives: embeddings [N, hidden], the loss of every epoch, the probe's score if there was one.
-
-    Attributes:
-        facts: what the method has to say at the end, such as the fitted mixture
-        seconds: of training and of the probe
-    """
-
-    config: Config
-    embeddings: Tensor
-    losses: list[float]
-    score: Score | None
-    facts: dict[str, Any]
-    seconds: dict[str, float]
-
-    @property
-    def mixture(self) -> dict[str, Any] | None:
-        """The fitted mixture in plain numbers; None if there is none."""
-        return self.facts.get("mixture")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Content of `result.json`: equal for equal seeds and versions, but for `seconds`."""
-        return {
-            "config": to_dict(self.config),
-            "seed": self.config.train.seed,
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
-            "loss": self.losses[-1] if self.losses else None,
-            "facts": self.facts,
-            "score": self.score and {"mean": self.score.mean, "std": self.score.std, **asdict(self.score)},
-            "seconds": self.seconds,
-        }
 
 
 @dataclass(frozen=True)
@@ -98,11 +63,11 @@ def fit(
     first_stage: FirstStage | None = None,
     progress: bool = False,
     on_epoch: Callable[[Record], object] | None = None,
-    seconds: float = math.inf,
-    scoring: float = math.inf,
+    budget: Budget | None = None,
+    score: bool = True,
     stop: StopRequest | None = None,
 ) -> Result:
-    """Train, embed all nodes, probe.
+    """Train, embed all nodes, probe. What is in `out` is final before the probe begins, and gains a score by it.
 
     Started by torchrun in several processes, every batch, or the rows of the full graph's loss, are sharded over them;
     the main process embeds, probes and writes the folder, the others return no embeddings.
@@ -118,15 +83,15 @@ def fit(
         first_stage: a checkpoint that several runs share; read if it is there, written if not
         progress: show a bar on stderr
         on_epoch: called with every epoch's record, in the main process
-        seconds: stop after the epoch in which so much time has passed; the run can be resumed
-        scoring: seconds from the start after which no split of the probe is begun
-        stop: receives signals, upon which training ends with `Stopped` where it can be resumed; without it, Ctrl-C
-            raises KeyboardInterrupt at once
+        budget: time to keep to: training ends early, and can be resumed; splits of the probe are left out
+        score: whether to probe; `score_result` does it later
+        stop: receives signals, upon which training ends with `Stopped` where it can be resumed, and probing at once;
+            without it, Ctrl-C raises KeyboardInterrupt
 
     Raises:
         InputError: if a run in `out` is under way, or has ended and is neither resumed nor overwritten
     """
-    start, workers, stop = time.monotonic(), connect(), stop or StopRequest()
+    budget, workers, stop = budget or Budget(), connect(), stop or StopRequest()
     if workers.size > 1:
         config.method.require("processes")
     config, data = _resolve_data(config, data)
@@ -137,13 +102,17 @@ def fit(
             check_folder(folder, config, resume, force)
         if data is None:
             data = workers.local_main_first(lambda: load_data(config.data, data_root, out))
-        trainer = Trainer(config, data, progress and workers.is_main, workers)
+            for remark in describe_homophily(data):
+                warn(remark)
+        with budget.stage("prepare"):
+            trainer = Trainer(config, data, progress and workers.is_main, workers)
         _validate(trainer)
         if folder and not resume:
             clear_folder(folder, config)
         checkpoints = Checkpoints(folder) if folder else None
         _restore(trainer, checkpoints, first_stage)
         with stop.deferred():
+            last = budget.clock()
             for record in _epochs(trainer, stop):
                 if workers.is_main:
                     _save(trainer, record, checkpoints, first_stage)
@@ -152,19 +121,32 @@ def fit(
                 if workers.any(stop.requested):
                     _checkpoint(trainer, checkpoints)
                     raise stop.error()
-                if workers.broadcast(lambda: time.monotonic() - start) >= seconds:
+                last, before = budget.clock(), last
+                if budget.epoch is not None:
+                    budget.record(budget.epoch, last - before)
+                if workers.broadcast(partial(_has_no_time, budget, last - before)):
                     break
-        return _finish(trainer, checkpoints, start + scoring)
+        _checkpoint(trainer, checkpoints)
+        with budget.stage("output", "walks"):
+            result = _finish(trainer, folder)
+        if not score or not workers.is_main or config.probe.protocol == "none":
+            return result
+        if config.method.needs_labels:
+            return _score_predictions(trainer, result, folder)
+        return score_result(result, trainer.data, folder, budget=budget, progress=trainer.progress)
 
 
 def _resolve_data(config: Config, data: Data | None) -> tuple[Config, Data | None]:
     """A graph that was handed in takes the place of the configured one."""
     if data is None:
         return config, None
+    holdout = config.data.holdout
     if config.data.name != FILE:
         given = config.data
-        own = DataConfig(name=OWN, normalize=False, inductive=given.inductive, directed=given.directed)
+        own = DataConfig(name=OWN, normalize=False, inductive=given.inductive, directed=given.directed, holdout=holdout)
         config = replace(config, data=own)
+    if holdout and data.get("heldout") is None:
+        data = hold_out_links(data, holdout)
     return config, prepare(data, config.data.directed)
 
 
@@ -201,11 +183,13 @@ def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: Fir
     if checkpoints:
         folder = checkpoints.folder
         clear_leftovers(folder)
-        (folder / "result.json").unlink(missing_ok=True)  # written last, it marks a run as finished
+        # result.json marks the embeddings as final
+        for name in ("result.json", "comparison.json", "clusters.json", "links.json"):
+            (folder / name).unlink(missing_ok=True)
         if trainer.workers.size > 1:
             write_job_id(folder)
-        checkpoint.write_text(folder / "config.yaml", to_yaml(trainer.config, checksum=True))
-        checkpoint.write_text(folder / "log.jsonl", json_lines(map(_row, trainer.records)))
+        files.write_text(folder / "config.yaml", to_yaml(trainer.config, checksum=True))
+        files.write_text(folder / "log.jsonl", json_lines(map(_row, trainer.records)))
         if trainer.progress:
             print(f"run folder: {folder}", file=sys.stderr)
 
@@ -253,38 +237,45 @@ def _checkpoint(trainer: Trainer, checkpoints: Checkpoints | None) -> None:
         checkpoints.save(trainer.state())
 
 
+def _has_no_time(budget: Budget, seconds: float) -> bool:
+    """Whether a budget does not suffice for another epoch of so many seconds."""
+    return budget.available() < seconds
+
+
 def _row(record: Record) -> dict[str, Any]:
     """A line of the log."""
     return {key: value for key, value in asdict(record).items() if value is not None}
 
 
-def _score(trainer: Trainer, embeddings: Tensor, seconds: float) -> Score:
-    """The linear probe; what was trained with labels is scored by its own predictions, once for each split."""
-    config = trainer.config
-    if config.method.needs_labels:
-        return score_predictions(trainer.method, trainer.all_nodes(), config.probe)
-    options = {**config.probe.options(), "progress": trainer.progress, "seconds": seconds}
-    return linear_probe(embeddings, trainer.data, **options)
-
-
-def _finish(trainer: Trainer, checkpoints: Checkpoints | None, score_until: float) -> Result:
-    """Embed, probe, and write the results; no split of the probe is begun after `score_until`."""
+def _finish(trainer: Trainer, folder: Path | None) -> Result:
+    """Embed, and write everything but a score."""
     config, is_main = trainer.config, trainer.workers.is_main
-    folder = checkpoints.folder if checkpoints else None
-    _checkpoint(trainer, checkpoints)
     embeddings = trainer.embed() if is_main else torch.empty(0, config.encoder.hidden)
-    if folder:
-        checkpoint.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
-    start, left = time.perf_counter(), score_until - time.monotonic()
-    score = _score(trainer, embeddings, left) if config.probe.protocol != "none" and is_main and left > 0 else None
-    seconds = {"train": trainer.seconds, "probe": time.perf_counter() - start}
+    if not embeddings.isfinite().all():
+        raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     losses = [record.loss for record in trainer.records]
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})
-    result = Result(config, embeddings, losses, score, facts, seconds)
+    seconds = {"train": trainer.seconds, "probe": 0.0}
+    links = score_heldout(embeddings, trainer.data) if is_main else None
+    result = Result(config, embeddings, losses, None, facts, seconds, links=links)
     if folder:
-        plot = plot_data(trainer.method, trainer.train_data if score else None)
+        files.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
+        plot = plot_data(trainer.method, trainer.train_data if config.probe.protocol != "none" else None)
         if plot:
-            checkpoint.write_json(folder / "curves.json", json.loads(plot.to_json()), indent=None)
-            checkpoint.write_atomically(folder / "mixture.svg", lambda path: save_mixture(plot, path))
-        checkpoint.write_json(folder / "result.json", result.to_dict())
+            files.write_json(folder / "curves.json", json.loads(plot.to_json()), indent=None)
+            files.write_atomically(folder / "mixture.svg", lambda path: save_mixture(plot, path))
+        result.write(folder)
+    for text in describe_collapse(embeddings.numpy()) if is_main else ():
+        warn(text)
+    return result
+
+
+def _score_predictions(trainer: Trainer, result: Result, folder: Path | None) -> Result:
+    """Score what was trained with labels by its own predictions, once for each split."""
+    start = time.perf_counter()
+    score = score_predictions(trainer.method, trainer.all_nodes(), trainer.config.probe)
+    seconds = {**result.seconds, "probe": time.perf_counter() - start}
+    result = replace(result, score=score, seconds=seconds)
+    if folder:
+        result.write(folder)
     return result

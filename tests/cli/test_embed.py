@@ -13,7 +13,7 @@ import pytest
 from progcl import ProGCL
 from progcl import run as run_module
 from progcl.cli.main import main
-from progcl.training.checkpoint import load_embeddings
+from progcl.training.files import load_embeddings
 from support.commands import refusal
 from support.graphs import USER_GRAPH
 
@@ -241,3 +241,26 @@ def test_weights_and_directions_are_used_where_they_are_asked_for(
     assert any("against them" in remark for remark in model.remarks_)
     undirected = ProGCL(directed=True, random_state=0, options={"output.blocks": "untrained"}).fit(USER_GRAPH)
     assert any("changes nothing" in remark for remark in undirected.remarks_)
+
+
+def test_links_are_held_out_and_clusters_are_a_column(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK, "--evaluate", "links",
+          "--clusters", "3"])  # fmt: skip
+    err = capsys.readouterr().err
+    result = json.loads(Path("out/result.json").read_text())
+    edges, links = USER_GRAPH.edge_index.size(1) // 2, result["links"]
+    assert result["config"]["data"]["holdout"] == 0.1
+    assert links["links"] == round(0.1 * edges)
+    assert f"{links['links']} links that were kept from everything\n" in err
+    assert f"{links['auc']:.4f}  {links['mrr']:.4f}\n" in err
+    assert "3 clusters by k-means, silhouette" in err
+    assert set(pyarrow.parquet.read_table("out/embeddings.parquet")["cluster"].to_pylist()) == {0, 1, 2}
+    report = Path("out/report.html").read_text()
+    for text in ("Links that were held out", "link AUC", "3 clusters by k-means", f"{links['mrr']:.4f}"):
+        assert text in report
+    before = Path("out/embeddings.npz").read_bytes()
+    main(["links", "out", "--top", "2"])
+    assert f"of {links['links']} links that were kept from this run: AUC {links['auc']:.4f}" in capsys.readouterr().err
+    main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "--out", "out", "--resume"])
+    assert Path("out/embeddings.npz").read_bytes() == before
+    assert json.loads(Path("out/result.json").read_text())["links"] == links

@@ -1,6 +1,7 @@
 """The protocols of the linear probe: what they score, what they never look at, and what they refuse."""
 
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from progcl.data.splits import Split
 from progcl.data.synthetic import csbm
 from progcl.evaluation.logistic import LogisticRegressions
 from progcl.evaluation.probe import C_GRID, PROTOCOLS, linear_probe, probe_gca, score_split
+from progcl.evaluation.scores import Score
 
 DATA = csbm(nodes=205, classes=3)
 FIRST_RIGHT = 2  # evaluation at which the validation nodes of the test below are all right
@@ -44,7 +46,7 @@ def test_test_labels_choose_nothing(protocol: str) -> None:
     split = Split(np.arange(40), np.arange(40, 80), np.arange(80, 200))
     flipped = labels.copy()
     flipped[80:] = 1 - flipped[80:]
-    before, after = (PROTOCOLS[protocol](x, targets, [split])[0].accuracy for targets in (labels, flipped))
+    before, after = (next(PROTOCOLS[protocol](x, targets, [split])).accuracy for targets in (labels, flipped))
     assert before > 0.6
     assert before + after == pytest.approx(1)
 
@@ -90,6 +92,17 @@ def test_clean_and_bgrl_ignore_the_length_of_a_row() -> None:
 
 def test_no_split_is_started_after_the_time_limit() -> None:
     assert [len(linear_probe(PERFECT, DATA, splits=4, seconds=limit).accuracies) for limit in (0.0, 60.0)] == [1, 4]
+
+
+def test_no_split_is_started_that_would_end_after_the_time_limit() -> None:
+    """With 10 s a split, 25 s are enough for two; every split is told."""
+    ticks, kept = count(0, 5), list[int]()  # the clock is read at the start, and before and after a split
+
+    def on_split(score: Score) -> None:
+        kept.append(len(score.accuracies))
+
+    linear_probe(PERFECT, DATA, splits=4, seconds=25, on_split=on_split, clock=lambda: next(ticks))
+    assert kept == [1, 2]
 
 
 def test_bad_input() -> None:
@@ -140,7 +153,7 @@ def test_bgrl_takes_the_c_of_scikit_learns_grid_search(monkeypatch: pytest.Monke
         return fit(self, nodes, labels, grid)
 
     monkeypatch.setattr(LogisticRegressions, "fit", record)
-    accuracy = PROTOCOLS["bgrl"](x, y, [split])[0].accuracy
+    accuracy = next(PROTOCOLS["bgrl"](x, y, [split])).accuracy
     rows = torch.nn.functional.normalize(x, dim=1).numpy()
     search = GridSearchCV(
         LogisticRegression(max_iter=5000, tol=1e-5), {"C": C_GRID}, cv=KFold(5, shuffle=True, random_state=0)
@@ -167,9 +180,9 @@ def test_gca_takes_the_first_of_the_best_steps() -> None:
     x, y, split = noisy_classes()
     easy = split.train[:3]
     split = Split(split.train, easy, split.test)
-    after, later = (probe_gca(x, y, [split], steps=steps)[0].accuracy for steps in (20 * FIRST_RIGHT, 400))
-    at_validation = probe_gca(x, y, [Split(split.train, easy, easy)], steps=20 * FIRST_RIGHT)[0].accuracy
+    after, later = (next(probe_gca(x, y, [split], steps=steps)).accuracy for steps in (20 * FIRST_RIGHT, 400))
+    at_validation = next(probe_gca(x, y, [Split(split.train, easy, easy)], steps=20 * FIRST_RIGHT)).accuracy
     assert at_validation == 1
     assert later == after
-    last = probe_gca(x, y, [Split(split.train, split.test, split.test)], steps=400)[0].accuracy
+    last = next(probe_gca(x, y, [Split(split.train, split.test, split.test)], steps=400)).accuracy
     assert last != after

@@ -56,7 +56,7 @@ def test_the_score_is_the_share_of_right_test_nodes(nodes: str) -> None:
 
 
 def test_a_run_is_scored_by_its_predictions_not_by_a_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("progcl.run.linear_probe", lambda *_, **__: pytest.fail("labels leak"))
+    monkeypatch.setattr("progcl.evaluation.scoring.linear_probe", lambda *_, **__: pytest.fail("labels leak"))
     result = fit(config(), data=DATA, out=tmp_path / "run")
     assert result.score is not None
     trainer = Trainer(config(), DATA)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from progcl import InputError
+from progcl.budget import format_seconds
 from progcl.config.schema import Config
 from progcl.data import datasets
 from progcl.data.datasets import load_data
@@ -15,7 +16,6 @@ from progcl.experiments.ledger import Ledger, Run
 from progcl.experiments.plan import (
     PlannedRow,
     estimate_seconds,
-    format_seconds,
     load_epoch_seconds,
     make_plan,
     read_checksums,

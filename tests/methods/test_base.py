@@ -18,7 +18,7 @@ from progcl.graph.images import ImageSet
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import method_type
 from progcl.miners.frozen import FrozenPosterior
-from progcl.run import Result
+from progcl.result import Result
 from progcl.training import checkpoint
 from progcl.training.trainer import Trainer
 from support.images import data_for
@@ -187,6 +187,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:the embedding has collapsed")
 def test_a_method_without_parameters_is_embedded_probed_and_resumed(tmp_path: Path) -> None:
     config = small(method__name="support.methods:Constant", method__level=2)
     result = fit(config, out=tmp_path / "run")

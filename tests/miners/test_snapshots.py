@@ -71,6 +71,27 @@ def test_a_state_of_any_size_is_restored(kind: type[Snapshot]) -> None:
     assert len(fit.calls) == 1
 
 
+@pytest.mark.parametrize("kind", [CollectedByNode, PerBatch])
+def test_a_checkpoint_holds_the_recorded_nodes_alone(kind: type[Snapshot]) -> None:
+    """On a large graph most nodes are never drawn; a resumed snapshot goes on like the one that was saved."""
+    snapshot, fit, copy = kind(), Recorder(), kind()
+    update(snapshot, torch.tensor([4, 1, 900]), 3, fit)
+    update(snapshot, torch.tensor([7, 0, 20]), 3, fit)
+    state = snapshot.state_dict()
+    assert state["vectors"].shape == (2, 6, 2)
+    assert len(state["mark"]) == 901
+    assert snapshot.vectors.size(1) >= 901
+    copy.load_state_dict(state)
+    assert copy.nodes.tolist() == [0, 1, 4, 7, 20, 900]
+    for nodes in ([4, 1, 900], [1000, 1001]):
+        assert update(copy, torch.tensor(nodes), 4, fit) == update(snapshot, torch.tensor(nodes), 4, fit)
+    assert copy.nodes.tolist() == snapshot.nodes.tolist()
+    assert torch.equal(copy.vectors[:, copy.nodes], snapshot.vectors[:, copy.nodes])
+    copy.load_state_dict({**state, "vectors": snapshot.vectors[:, :901]})  # as older versions wrote it
+    assert copy.nodes.tolist() == [0, 1, 4, 7, 20, 900]
+    assert torch.equal(copy.vectors, snapshot.vectors[:, :901])
+
+
 def test_a_cast_leaves_the_fit_exact() -> None:
     """Else `loss.float()` would change bounds and mixture."""
     miner = ProGCLWeight(start_epoch=1)

@@ -25,7 +25,8 @@ from progcl import InputError, fit, load_config
 from progcl.embed import embed, load_graph
 from progcl.errors import ProgclWarning
 from progcl.report.story import load_story
-from progcl.training.checkpoint import Checkpoints, State, load_embeddings
+from progcl.training.checkpoint import Checkpoints, State
+from progcl.training.files import load_embeddings
 from support.graphs import write_user_graph
 from support.runs import assert_same_run, small
 

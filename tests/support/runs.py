@@ -9,7 +9,7 @@ import torch
 
 from progcl import Config, fit, load_config
 from progcl.checksums import read_json, read_json_lines
-from progcl.run import Result
+from progcl.result import Result
 from progcl.training.trainer import Record
 
 SMALL: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from progcl import InputError
-from progcl.training import checkpoint
+from progcl.training import checkpoint, files
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -24,14 +24,14 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    checkpoint.write_text(path, "old")
+    files.write_text(path, "old")
 
     def fail(temporary: Path) -> None:
         temporary.write_text("half")
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        checkpoint.write_atomically(path, fail)
+        files.write_atomically(path, fail)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -12,7 +12,7 @@ from progcl.data.prepare import prepare
 from progcl.data.synthetic import csbm
 from progcl.embed import choose_settings
 from progcl.graph.hop_features import HopFeatures, project, stack_hops
-from progcl.run import Result
+from progcl.result import Result
 from progcl.training import choice as choice_module
 from progcl.training.choice import Choice, describe_choice, link_auc, nearest_hits, without_edges
 from progcl.training.output import describe_facts

@@ -34,6 +34,7 @@ def scheduled(losses: list[float], patience: int | None, **changes: Any) -> Conf
         ([1, 2, 0, 3, 4], 2, 5),
     ],
 )
+@pytest.mark.filterwarnings("ignore:the embedding has collapsed")
 def test_patience_ends_a_run_after_so_many_epochs_without_a_lower_loss(
     losses: list[float], patience: int | None, epochs: int
 ) -> None:
@@ -41,6 +42,7 @@ def test_patience_ends_a_run_after_so_many_epochs_without_a_lower_loss(
 
 
 @pytest.mark.parametrize("stop", [1, 4])
+@pytest.mark.filterwarnings("ignore:the embedding has collapsed")
 def test_patience_counts_the_epochs_before_a_resume(stop: int, tmp_path: Path) -> None:
     config = scheduled([5, 4, 3, 3, 3, 3, 1], patience=2)
     fit(config, out=tmp_path / "whole")

@@ -27,7 +27,7 @@ from progcl.miners.base import Miner
 from progcl.miners.frozen import FrozenPosterior
 from progcl.progress import bar
 from progcl.report.plots import BLUE, GRAY, ORANGE, save_svg
-from progcl.training.checkpoint import write_atomically
+from progcl.training.files import write_atomically
 
 TAU = 0.3
 CLASSES = 8

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from progcl.training.checkpoint import write_text
+from progcl.training.files import write_text
 
 
 def time_by_turns(sides: Mapping[str, Callable[[], object]], repeats: int, progress: tqdm[Any]) -> dict[str, float]:

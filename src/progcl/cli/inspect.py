@@ -1,4 +1,4 @@
-"""Commands that look at what there is: ls, show, and for a finished run eval, neighbors, export, report."""
+"""Commands that look at what there is: ls, show, and for a finished run eval and report."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.checksums import read_json
-from progcl.cli.options import Command, add_allow_code, add_data_root
+from progcl.cli.options import Command, add_allow_code, add_data_root, require_data_files
 from progcl.config.load import PRESETS, TABLES, load_config, options_type, to_yaml
 from progcl.errors import InputError
 from progcl.registry import pick
@@ -39,45 +38,13 @@ def _eval(options: dict[str, Any]) -> None:
         raise InputError(f"`{config.method.name}` was trained with labels, which a probe of its embedding leaks", hint)
     if config.probe.protocol == "none":
         raise InputError("the run has no protocol to probe by", "name one with --protocol: clean, gca or bgrl")
-    import torch
-
+    require_data_files(config)
     from progcl.data.datasets import load_data
-    from progcl.evaluation.probe import linear_probe
-    from progcl.evaluation.scores import describe_run, format_table
+    from progcl.evaluation.scores import format_table
+    from progcl.result import rescore
 
     data = load_data(config.data, options.get("data_root"), run)
-    vectors = load_run_embeddings(run, nodes=int(data.num_nodes)).vectors
-    facts = read_json(run / "result.json")["facts"]
-    score = linear_probe(torch.from_numpy(vectors), data, **config.probe.options(), progress=True)
-    print(format_table({describe_run(config, facts): score}))
-
-
-def _add_neighbors_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=str, help="folder of a finished run")
-    parser.add_argument("node", type=str, help="name of a node, or its number from 0 if nodes have no names")
-    parser.add_argument("--number", type=int, default=10, help="how many neighbors to print")
-
-
-def _neighbors(options: dict[str, Any]) -> None:
-    from progcl.export import find_node, load_run_embeddings, nearest
-
-    vectors, ids = load_run_embeddings(Path(options["run"]))
-    rows = nearest(vectors, find_node(options["node"], ids), options.get("number", 10))
-    print("\n".join(["node\tcosine", *(f"{ids[node]}\t{cosine:.4f}" for node, cosine in rows)]))
-
-
-def _add_export_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=str, help="folder of a finished run")
-    parser.add_argument("--format", type=str, default="npz", help="npz, parquet, word2vec or tensorboard")
-    parser.add_argument("--out", type=str, help="file (tensorboard: folder) to write; beside the run if not given")
-    parser.add_argument("--force", action="store_true", help="overwrite what is there")
-
-
-def _export(options: dict[str, Any]) -> None:
-    from progcl.export import export
-
-    out = Path(options["out"]) if options.get("out") else None
-    print(export(Path(options["run"]), options.get("format", "npz"), out, options.get("force", False)))
+    print(format_table(rescore(run, config, data, keep=not overrides)))
 
 
 def _add_report_arguments(parser: ArgumentParser) -> None:
@@ -88,13 +55,15 @@ def _add_report_arguments(parser: ArgumentParser) -> None:
 
 
 def _report(options: dict[str, Any]) -> None:
-    from progcl.data.datasets import load_data
     from progcl.export import load_run_embeddings
-    from progcl.report import load_story, write_report
 
     run = Path(options["run"])
     load_run_embeddings(run)  # raises if there is no finished run
     config = load_config(run / "config.yaml", allow_code=options.get("allow_code", False))
+    require_data_files(config)
+    from progcl.data.datasets import load_data
+    from progcl.report import load_story, write_report
+
     data = load_data(config.data, options.get("data_root"), run)
     out = Path(options["out"]) if options.get("out") else run / "report.html"
     write_report(load_story(run, data, config), out)
@@ -202,18 +171,11 @@ LISTS: dict[str, Callable[[], list[tuple[str, ...]]]] = {
     "estimators": _list_estimators,
     "presets": _list_presets,
 }
-EVAL = Command("Probe the embedding of a finished run again.", "RUN [options]", _add_eval_arguments, _eval)
-NEIGHBORS = Command(
-    "Print the nodes most similar to one, by the embedding of a run.",
-    "RUN NODE [--number K]",
-    _add_neighbors_arguments,
-    _neighbors,
-)
-EXPORT = Command(
-    "Write the embedding of a run in another tool's format.",
-    "RUN [--format FORMAT] [--out PATH] [--force]",
-    _add_export_arguments,
-    _export,
+EVAL = Command(
+    "Probe the embedding of a finished run again; without options the scores are kept for its report.",
+    "RUN [options]",
+    _add_eval_arguments,
+    _eval,
 )
 REPORT = Command(
     "Write the report of a run: map, curves, neighbors, scores.", "RUN [--out FILE]", _add_report_arguments, _report

@@ -3,24 +3,77 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from difflib import SequenceMatcher
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from jsonargparse import ArgumentParser
 
 from progcl.config.load import DEFAULTS, SECTIONS, TABLES
+from progcl.config.schema import Config
 from progcl.errors import InputError
 
 
 class Command(NamedTuple):
-    """One command of `progcl`: its help, its arguments, and what it does with them."""
+    """One command of `progcl`: its help, its arguments, and what it does with them.
+
+    Attributes:
+        screen: what --help prints of many options: those that people use, a line each; empty prints all
+        everyday: short names of configuration keys, by flag
+    """
 
     help: str
     usage: str
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[dict[str, Any]], None]
+    screen: str = ""
+    everyday: Mapping[str, str] = MappingProxyType({})
+
+
+EVERYDAY = {
+    "--epochs": "train.epochs",
+    "--lr": "train.lr",
+    "--seed": "train.seed",
+    "--device": "train.device",
+    "--dim": "output.dim",
+    "--method": "method.name",
+    "--miner": "miner.name",
+    "--splits": "probe.splits",
+}
+
+
+def expand_everyday(argv: list[str], everyday: Mapping[str, str]) -> list[str]:
+    """Replace everyday names by the flags of their configuration keys: `--epochs=5` is `--train.epochs=5`."""
+    words = (word.partition("=") for word in argv)
+    return [(f"--{everyday[flag]}" if flag in everyday else flag) + equals + value for flag, equals, value in words]
+
+
+def suggest_flag(flag: str, flags: Iterable[str]) -> str:
+    """The one option that an unknown flag is likely to mean, as a hint; else where to look.
+
+    The last word of a dotted flag counts as its name: `--hiden` is `--encoder.hidden`. Sections, which take a whole
+    file, are never meant.
+    """
+    known = [each for each in flags if each.startswith("--") and each.removeprefix("--") not in SECTIONS]
+    wanted = flag.removeprefix("--").replace("_", "-").lower()
+    scores = {}
+    for each in known:
+        full = each.removeprefix("--").replace("_", "-")
+        names = (full, full.rpartition(".")[2])
+        likeness = max(SequenceMatcher(None, wanted, name).ratio() for name in names)
+        likeness = max(likeness, MIN_LIKENESS) if wanted.startswith(full) else likeness  # --output-folder is --out
+        scores[each] = likeness - 0.01 * ("." in full)
+    best = max(scores, key=lambda each: scores[each], default="")
+    if best and scores[best] >= MIN_LIKENESS:
+        return f"did you mean `{best}`?"
+    return "`--help` after the command lists what people use, `--help-all` every option"
+
+
+MIN_LIKENESS = 0.7  # of a flag to an unknown one, to suggest it
 
 
 def add_config_flags(parser: ArgumentParser) -> None:
@@ -53,6 +106,43 @@ def add_allow_code(parser: ArgumentParser) -> None:
 def resume_command(*words: str, allow_code: bool) -> str:
     """What to type to continue a run."""
     return shlex.join(["progcl", *words, "--resume", *(["--allow-code"] if allow_code else [])])
+
+
+def explain_stop(out: Path, again: str) -> None:
+    """Say what a stopped run has given so far, and how to go on."""
+    if not (out / "result.json").exists():
+        print(f"\nto continue: {again}", file=sys.stderr)
+        return
+    from progcl.evaluation.scores import format_table, load_scores
+
+    scores = load_scores(out)
+    print(f"\nthe embeddings in {out} are complete" + ("; scores so far:" if scores else ""), file=sys.stderr)
+    if scores:
+        print(format_table(scores), file=sys.stderr)
+    for what, command in {"to score them": "eval", "to see them": "report"}.items():
+        print(f"{what}: {shlex.join(['progcl', command, str(out)])}", file=sys.stderr)
+
+
+def require_files(*paths: str | None) -> None:
+    """Raise `InputError` for the first file that is not there; before torch is imported, so that it comes at once."""
+    for path in filter(None, paths):
+        if not Path(path).exists():
+            raise InputError(f"there is no file `{path}`", "paths are looked up from the current folder")
+
+
+def require_data_files(config: Config) -> None:
+    """The same for the files that a configuration names."""
+    data = config.data
+    require_files(data.graph, data.features_from, data.labels_from, data.ids_from)
+
+
+def require_free_folder(out: Path, options: Mapping[str, Any]) -> None:
+    """Raise `InputError` if the folder holds a run that is neither resumed nor overwritten."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`{out}` is a file", "give --out a folder")
+    if (out / "config.yaml").exists() and not (options.get("resume") or options.get("force")):
+        hint = "continue with --resume, overwrite with --force, or choose another --out"
+        raise InputError(f"`{out}` holds a run already", hint)
 
 
 def choose_run_folder(options: dict[str, Any], source: str) -> Path:

@@ -19,6 +19,7 @@ class DataConfig:
         name: a name that `progcl ls data` lists
         normalize: scale each row of the features to absolute sum 1
         inductive: train on the training nodes alone; all nodes are embedded
+        holdout: share of the edges kept from everything, by which the embedding is scored as a predictor of links
         graph: file: your own graph, in any format of `progcl embed`
         features_from: file: array or table with the features, if the graph's file has none
         labels_from: file: array or table with the labels
@@ -44,6 +45,7 @@ class DataConfig:
     name: str = "digits"
     normalize: bool = True
     inductive: bool = False
+    holdout: float = 0.0
     graph: str | None = None
     features_from: str | None = None
     labels_from: str | None = None
@@ -67,8 +69,11 @@ class DataConfig:
 
     def options(self) -> dict[str, Any]:
         """The options that were given for this one data set."""
-        common = {"name", "normalize", "inductive", "directed"}
+        common = {"name", "normalize", "inductive", "directed", "holdout"}
         return {key: value for key, value in asdict(self).items() if key not in common and value is not None}
+
+    def __post_init__(self) -> None:
+        in_range("holdout", self.holdout, 0, 0.9, "a share, such as 0.1")
 
 
 @dataclass(frozen=True)
@@ -204,25 +209,29 @@ class ProbeConfig:
 
     Args:
         protocol: clean, gca or bgrl; none skips the evaluation
-        splits: random splits (data with public splits uses at most those)
+        splits: random splits (data with public splits uses at most those); tables are of 20
         seed: of the splits
         nodes: tuning is a fixed fifth to choose settings on, rest is the other four fifths to report on; heldout is one
             split into training, validation and test nodes: the data's own, or a fixed one of 60, 20 and 20 %
+        limit: time of scoring at most, in units of the time of training (at least 30 seconds); null for no limit
         compare: also score features without training, the untrained encoder and the other miners
     """
 
     protocol: Literal["clean", "gca", "bgrl", "none"] = "clean"
-    splits: int = 20
+    splits: int = 5
     seed: int = 0
     nodes: Literal["all", "tuning", "rest", "heldout"] = "all"
+    limit: float | None = 1.0
     compare: bool = False
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `linear_probe`."""
-        return {key: value for key, value in asdict(self).items() if key != "compare"}
+        return {key: value for key, value in asdict(self).items() if key not in ("limit", "compare")}
 
     def __post_init__(self) -> None:
         in_range("splits", self.splits, 1)
+        if self.limit is not None:
+            in_range("limit", self.limit, 0)
         in_range("seed", self.seed, 0)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 
 from progcl.data.columns import ID_HEADERS, MISSING, Column, Text, is_number, match_edge_headers
 from progcl.data.tables import unique_names
 from progcl.errors import InputError
+from progcl.progress import open_bytes
 
 ARROW_BYTES = 2**20  # smaller files are read before pyarrow is imported
 FREE_TEXT = "free text"  # delimiter of .edgelist: white space, and the rest of a line is one value
@@ -23,9 +25,16 @@ FREE_TEXT = "free text"  # delimiter of .edgelist: white space, and the rest of 
 
 def open_text(path: Path, **options: Any) -> IO[str]:
     """Open a text file, which may be compressed."""
-    if path.suffix.lower() == ".gz":
-        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", **options))
-    return cast(IO[str], path.open(encoding="utf-8-sig", **options))
+    content: Any = open_bytes(path)
+    if is_compressed(path):
+        packed, content = content, gzip.GzipFile(fileobj=content)
+        content.myfileobj = packed  # which is closed with it
+    return io.TextIOWrapper(content, encoding="utf-8-sig", **options)
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file is gzipped, by its name."""
+    return path.suffix.lower() == ".gz"
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,7 @@ class TextFile:
         return len(next(self._rows(), (0, self.first))[1])
 
     def _is_large(self) -> bool:
-        size = self.path.stat().st_size * (4 if self.path.suffix.lower() == ".gz" else 1)
+        size = self.path.stat().st_size * (4 if is_compressed(self.path) else 1)
         return size >= ARROW_BYTES and self.delimiter not in (FREE_TEXT, "\0") and find_spec("pyarrow") is not None
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -174,7 +183,9 @@ def _read_csv(file: TextFile, places: Sequence[int], types: dict[int, str], widt
         null_values=sorted(MISSING),
         strings_can_be_null=False,
     )
-    return pyarrow.csv.read_csv(file.path, reading, parsing, converting)
+    with open_bytes(file.path) as content:
+        stream = pyarrow.input_stream(content, compression="gzip" if is_compressed(file.path) else None)
+        return pyarrow.csv.read_csv(stream, reading, parsing, converting)
 
 
 def _first_line(file: TextFile) -> str:

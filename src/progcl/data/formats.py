@@ -106,6 +106,11 @@ def read_node_data(
     return join(raw, features, labels, ids, options)
 
 
+def read_pairs(path: str | Path) -> RawGraph:
+    """Read pairs of nodes from a file as if they were edges: `names`, and `edges` [2, n] between them, in order."""
+    return _read(Path(path), lambda file: _read_raw_graph(file, None, None, None))
+
+
 def read_table(path: str | Path, options: JoinOptions) -> Table:
     """Read a table of nodes in the format that its file extension says."""
     return _read(Path(path), lambda file: _read_columns(file, options))

@@ -64,3 +64,8 @@ def labels_of(data: Data) -> Labels:
     """Labels of all nodes [N] as a numpy array; negative ones are unknown."""
     labels: Labels = data.y.cpu().numpy()
     return labels
+
+
+def count_classes(data: Data) -> int:
+    """Number of classes; 0 without labels."""
+    return 0 if data.get("y") is None else max(0, int(data.y.max()) + 1)

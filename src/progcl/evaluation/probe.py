@@ -63,6 +63,8 @@ def linear_probe(
     nodes: str = "all",
     progress: bool = False,
     seconds: float = math.inf,
+    on_split: Callable[[Score], object] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Score:
     """Score embeddings by the test accuracy of a linear classifier.
 
@@ -74,7 +76,10 @@ def linear_probe(
         seed: of the random splits
         nodes: `all`, `tuning` (a fifth, to choose settings on), `rest` (to report on) or `heldout` (one fixed split)
         progress: show a progress bar on stderr
-        seconds: time limit, after which no further split is started; the first one always runs
+        seconds: time limit: no split is begun that would end after it if it took as long as the one before; the first
+            always runs
+        on_split: called after every split with the score of those so far
+        clock: tells the time in seconds
 
     Raises:
         InputError: no labels, not one finite row per node, or a split with too few labels to fit a classifier
@@ -85,14 +90,23 @@ def linear_probe(
         raise InputError(f"{len(embeddings)} embeddings do not belong to a graph of {data.num_nodes} nodes")
     if not embeddings.isfinite().all():
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
+    labels, scores, deadline = labels_of(data), [], clock() + seconds
     remaining = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)
     try:
-        scores = probe(embeddings.cpu(), labels_of(data), _limit_time(remaining, seconds))
+        for score in probe(embeddings.cpu(), labels, _limit_time(remaining, deadline, clock)):
+            scores.append(score)
+            if on_split:
+                on_split(_summarize(protocol, scores, labels))
     except ValueError as error:  # scikit-learn's message on too few nodes or classes
         hint = "a small graph? set --probe.protocol none"
         raise InputError(f"the labels of a split are too few to fit a classifier: {error}", hint) from None
+    return _summarize(protocol, scores, labels)
+
+
+def _summarize(protocol: str, scores: list[SplitScore], labels: Labels) -> Score:
+    """Scores of splits in percent, beside what is known of the labels [N]."""
     accuracies, macro_f1, roc_auc = (tuple(100 * value for value in column) for column in zip(*scores, strict=True))
-    known = labels_of(data)[labels_of(data) >= 0]
+    known = labels[labels >= 0]
     majority = 100 * float(np.bincount(known).max() / len(known))
     return Score(protocol, accuracies, macro_f1, () if np.isnan(roc_auc).any() else roc_auc, majority, len(known))
 
@@ -105,34 +119,34 @@ def score_split(labels: Labels, predicted: Labels, margin: Any = None) -> SplitS
     return SplitScore(accuracy, macro_f1, float(roc_auc_score(labels, margin)) if has_auc else math.nan)
 
 
-def _limit_time(splits: Iterable[Split], seconds: float) -> Iterator[Split]:
-    """Yield the first split, and further ones until the time limit."""
-    deadline = time.monotonic() + seconds
+def _limit_time(splits: Iterable[Split], deadline: float, clock: Callable[[], float]) -> Iterator[Split]:
+    """Yield the first split, and further ones while another as long as the last would end before the deadline."""
+    last = 0.0
     for index, split in enumerate(splits):
-        if index and time.monotonic() >= deadline:
+        if index and clock() + last >= deadline:
             return
+        began = clock()
         yield split
+        last = clock() - began
 
 
-def probe_clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[SplitScore]:
+def probe_clean(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> Iterator[SplitScore]:
     """Test scores of ℓ2 logistic regression on unit rows; C is chosen on the validation nodes."""
-    regressions, scores = LogisticRegressions(_normalize_rows(embeddings)), []
+    regressions = LogisticRegressions(_normalize_rows(embeddings))
     for split in splits:
         _, (best,) = _search(regressions, labels, [(split.train, split.validation)])
-        scores.append(_test(best, split.test, labels))
-    return scores
+        yield _test(best, split.test, labels)
 
 
-def probe_bgrl(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> list[SplitScore]:
+def probe_bgrl(embeddings: Tensor, labels: Labels, splits: Iterable[Split]) -> Iterator[SplitScore]:
     """Test scores of ℓ2 logistic regression on unit rows; C by cross-validation in train + validation, refitted."""
-    regressions, scores = LogisticRegressions(_normalize_rows(embeddings)), []
+    regressions = LogisticRegressions(_normalize_rows(embeddings))
     for split in splits:
         labeled = np.concatenate([split.train, split.validation])
         folds = KFold(5, shuffle=True, random_state=0).split(labeled)
         index, _ = _search(regressions, labels, [(labeled[inner], labeled[outer]) for inner, outer in folds])
         *_, best = regressions.fit(labeled, labels[labeled], C_GRID[: index + 1])
-        scores.append(_test(best, split.test, labels))
-    return scores
+        yield _test(best, split.test, labels)
 
 
 def _search(
@@ -149,10 +163,11 @@ def _search(
     return choose_best(zip(*paths, strict=True), accuracy, sum(map(len, validation)))
 
 
-def probe_gca(embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps: int = GCA_STEPS) -> list[SplitScore]:
+def probe_gca(
+    embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps: int = GCA_STEPS
+) -> Iterator[SplitScore]:
     """Test scores of a linear layer on raw rows, at the step with the best validation accuracy."""
     x, y = embeddings.float(), torch.from_numpy(labels)
-    scores = []
     for split in splits:
         train, validation, test = map(torch.from_numpy, (split.train, split.validation, split.test))
         classes = int(y.max()) + 1
@@ -172,11 +187,10 @@ def probe_gca(embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps
                 if accuracy > best_validation:
                     best_validation, best_logits = accuracy, logits[test]
         margin = (best_logits[:, 1] - best_logits[:, 0]).numpy() if classes == 2 else None
-        scores.append(score_split(labels[split.test], best_logits.argmax(dim=1).numpy(), margin))
-    return scores
+        yield score_split(labels[split.test], best_logits.argmax(dim=1).numpy(), margin)
 
 
-PROTOCOLS: dict[str, Callable[[Tensor, Labels, Iterable[Split]], list[SplitScore]]] = {
+PROTOCOLS: dict[str, Callable[[Tensor, Labels, Iterable[Split]], Iterator[SplitScore]]] = {
     "clean": probe_clean,
     "gca": probe_gca,
     "bgrl": probe_bgrl,

@@ -10,7 +10,7 @@ import numpy as np
 
 from progcl.checksums import read_json
 from progcl.config.schema import Config
-from progcl.training.checkpoint import write_json
+from progcl.training.files import write_json
 
 ACRONYMS = {  # among methods
     *("grace", "gca", "merit", "bgrl", "dgi", "mvgrl", "gae", "vgae", "coles", "gmi", "signa"),
@@ -67,10 +67,12 @@ def save_scores(scores: dict[str, Score], run: Path) -> None:
 
 
 def load_scores(run: Path) -> dict[str, Score]:
-    """Read the comparison in a run folder; empty if there is none."""
+    """Read the scores in the folder of a run, and of what it is compared with; empty if it was not scored."""
     path = run / "comparison.json"
-    rows = read_json(path) if path.exists() else {}
-    return {name: Score.from_dict(row) for name, row in rows.items()}
+    if path.exists():
+        return {name: Score.from_dict(row) for name, row in read_json(path).items()}
+    own = read_json(run / "result.json")["score"] if (run / "result.json").exists() else None
+    return {"this run": Score.from_dict(own)} if own else {}
 
 
 def describe_run(config: Config, facts: dict[str, Any]) -> str:
@@ -90,17 +92,28 @@ def describe_run(config: Config, facts: dict[str, Any]) -> str:
 
 
 def format_table(scores: dict[str, Score]) -> str:
-    """Format scores as aligned text, one row per method, and a last one for predicting the largest class always."""
+    """Format scores as aligned text, one row per method, and a last one for predicting the largest class always.
+
+    Rows of fewer splits than the first say so.
+    """
     first = next(iter(scores.values()))
     nodes = "" if first.nodes is None else f", {first.nodes:,} nodes with labels"
     head = f"mean ± std of {len(first.accuracies)} splits, protocol `{first.protocol}`{nodes}"
     rows = [["", *(name for name, _ in list_columns(first))]]
-    rows += [[name, *(text for _, text in list_columns(score))] for name, score in scores.items()]
+    rows += [
+        [name + note_splits(score, first), *(text for _, text in list_columns(score))] for name, score in scores.items()
+    ]
     if first.majority is not None:
         rows.append([MAJORITY, f"{first.majority:.2f}"])
     widths = [max(len(row[place]) for row in rows if place < len(row)) for place in range(len(rows[0]))]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in rows]
     return "\n".join([head, *(f"  {line}".rstrip() for line in lines)])
+
+
+def note_splits(score: Score, first: Score) -> str:
+    """How many splits a score is of, if they are not as many as those of the first."""
+    number = len(score.accuracies)
+    return "" if number == len(first.accuracies) else f" ({number} split{'s' if number != 1 else ''})"
 
 
 def list_columns(score: Score) -> list[tuple[str, str]]:

@@ -17,13 +17,14 @@ from progcl.data.synthetic import csbm
 from progcl.evaluation.probe import PROTOCOLS, linear_probe
 from progcl.experiments.versions import VERSIONS, load_versions
 from progcl.nn.encoders import ENCODERS
-from progcl.training.checkpoint import write_text
+from progcl.training.files import write_text
 from progcl.training.trainer import Trainer
 
 TOLERANCE = 1e-3  # relative; processors and versions of torch round differently
 TINY: dict[str, Any] = {
     **{"encoder.hidden": 16, "encoder.projection": 16, "encoder.rank": 16, "hops.dim": 16, "method.dim": 8},
     **{"method.rank": 8, "method.walk_length": 8, "train.epochs": 3, "train.lr": 0.01, "probe.protocol": "none"},
+    "probe.splits": 20,  # networks that are trained with labels
     **{"miner.hardest": 10, "miner.synthetic": 10, "miner.with_anchor": 4},
 }
 GRAPH: dict[str, Any] = {"nodes": 150, "degree": 20, "homophily": 0.95, "signal": 3.0}  # a mixture is fitted there

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from torch_geometric.data import Data
 
 from progcl.config import Config, change_miner
 from progcl.data.datasets import load_data
-from progcl.errors import InputError
+from progcl.errors import InputError, warn
+from progcl.evaluation.health import RAW, describe_harm
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.methods.features import propagated, raw
@@ -39,6 +41,7 @@ def compare(
     if config.method.needs_labels:
         hint = "set --probe.compare false, and run the others by themselves"
         raise InputError(f"`{config.method.name}` is trained with labels: no embedding to compare by a probe", hint)
+    config = replace(config, probe=replace(config.probe, limit=None))  # rows are compared on the same splits
     names = list(dict.fromkeys([*PROPOSED, config.miner.name])) if "miner" in config.method.supports else ["none"]
     configs = {name: change_miner(config, name) for name in names}
     idle = min((each.miner.idle_epochs for each in configs.values() if each.miner.idle_epochs), default=0)
@@ -54,12 +57,14 @@ def compare(
             if result.score:
                 scores[describe_run(other, result.facts)] = result.score
         save_scores(scores, out)
+    for text in describe_harm(scores):
+        warn(text)
     return scores
 
 
 def _score_untrained(config: Config, data: Data) -> dict[str, Score]:
     """Scores of features without training, and of the encoder as it is initialized."""
-    vectors = {"raw features": raw(data)}
+    vectors = {RAW: raw(data)}
     if data.edge_index.size(1):
         vectors["propagated features (no training)"] = propagated(data)
     vectors["untrained encoder"] = Trainer(config, data).embed()

@@ -25,7 +25,7 @@ from progcl.experiments.versions import code_version
 # What changes neither embeddings nor splits; the seed is kept beside the settings
 NOT_SETTINGS = {
     *("train.seed", "train.checkpoint_every", "loss.block_size", "loss.memory"),
-    *("miner.others", "probe.protocol", "probe.compare"),
+    *("miner.others", "probe.protocol", "probe.limit", "probe.compare"),
 }
 Line = dict[str, Any]
 

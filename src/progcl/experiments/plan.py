@@ -151,11 +151,3 @@ def load_epoch_seconds() -> dict[str, float]:
     """Measured seconds of an epoch by cell; 0 for what is not trained."""
     seconds: dict[str, float] = json.loads(EPOCH_SECONDS.read_text()) if EPOCH_SECONDS.exists() else {}
     return seconds
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration in two units: 45 s, 12 min, 3 h 20 min."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"

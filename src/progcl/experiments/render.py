@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean, stdev
 
+from progcl.budget import format_seconds
 from progcl.errors import InputError
 from progcl.evaluation.significance import paired_difference
 from progcl.experiments.ledger import Entry, Ledger
-from progcl.experiments.plan import PlannedRow, estimate_seconds, format_seconds, make_plan, recall_checksums
+from progcl.experiments.plan import PlannedRow, estimate_seconds, make_plan, recall_checksums
 from progcl.experiments.tables import PROTOCOLS, Cell, Table
 
 CLOSE, FAR = 0.5, 1.5  # points: as published up to the first, to be looked into beyond the second

@@ -26,8 +26,9 @@ from progcl.experiments.ledger import Entry, Ledger, Run, hash_settings
 from progcl.experiments.plan import Slot, estimate_seconds
 from progcl.experiments.tables import PROTOCOLS, TABLES, load_tables
 from progcl.progress import bar
-from progcl.run import Result, fit
-from progcl.training import checkpoint
+from progcl.result import Result
+from progcl.run import fit
+from progcl.training import checkpoint, files
 from progcl.training.trainer import Record, peak_mb
 
 DONE, CLAIMED = "done", "claimed"
@@ -209,7 +210,7 @@ def _score(
             start, options = time.perf_counter(), {**run.config.probe.options(), "protocol": protocol}
             accuracies = _round(linear_probe(result.embeddings, data, **options).accuracies)
             done[protocol] = {"accuracies": accuracies, "seconds": round(time.perf_counter() - start, 2)}
-            checkpoint.write_text(path, json.dumps(done))
+            files.write_text(path, json.dumps(done))
     scores = {name: each["accuracies"] for name, each in done.items()}
     return scores, {name: each["seconds"] for name, each in done.items()}
 

@@ -21,6 +21,7 @@ from progcl.registry import pick
 
 TABLES = Path(__file__).parent / "tables"
 PROTOCOLS = ("clean", "gca", "bgrl")
+SPLITS = 20  # as published, unless a cell says otherwise
 FAST_EPOCHS, FAST_ANCHORS, FAST_STEPS, FAST_SPLITS = 50, 1024, 10, 5
 
 
@@ -108,7 +109,8 @@ class Cell:
     @cached_property
     def _config(self) -> Config:
         pick(PRESETS, self.preset, "preset")
-        return load_config(self.preset, {**self.settings, "train.seed": 0, "probe.protocol": "none"})
+        fixed = {"train.seed": 0, "probe.protocol": "none"}
+        return load_config(self.preset, {"probe.splits": SPLITS, **self.settings, **fixed})
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,21 @@ class CollectedByNode(Snapshot):
         self._record(z1, z2, nodes, epoch)
         return 0 if len(self.fits) else None
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Vectors of recorded nodes alone, and no room for others: on large graphs most nodes are never drawn."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        nodes = self.nodes
+        if len(nodes) < len(self.mark):
+            destination[f"{prefix}vectors"] = self.vectors[:, nodes]
+            destination[f"{prefix}mark"] = self.mark[: int(nodes.max()) + 1 if len(nodes) else 0]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        vectors, mark = (state_dict.get(f"{prefix}{name}") for name in ("vectors", "mark"))
+        if vectors is not None and mark is not None and vectors.numel() and vectors.size(1) < len(mark):
+            state_dict[f"{prefix}vectors"] = vectors.new_zeros(2, len(mark), vectors.size(2))
+            state_dict[f"{prefix}vectors"][:, mark != UNSEEN] = vectors
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def _record(self, z1: Tensor, z2: Tensor, nodes: Tensor, mark: int) -> None:
         """Keep the vectors of nodes that occur for the first time."""
         missing = int(nodes.max()) + 1 - len(self.mark)

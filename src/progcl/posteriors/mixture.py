@@ -153,7 +153,7 @@ class Mixture(Posterior):
         return float(abs(mean[0] - mean[1]) / np.sqrt(variance.mean()))
 
     def _set_degenerate(self, reason: str) -> Self:
-        message = f"no mixture fitted to the similarities, so every negative counts as true: {reason}"
+        message = f"no mixture fitted to the similarities, so that this is plain InfoNCE from here on: {reason}"
         warn(message, stacklevel=3)
         for name in self.PARAMETERS:
             setattr(self, name, np.ones(2))

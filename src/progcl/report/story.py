@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,11 @@ from progcl.config.options import Options
 from progcl.config.schema import Config
 from progcl.data.images import is_images
 from progcl.data.labels import node_class_names
+from progcl.evaluation.clusters import describe_run_clusters
+from progcl.evaluation.health import list_warnings
+from progcl.evaluation.links import LinkScore, load_link_scores
 from progcl.evaluation.scores import Score, describe_run, load_scores
-from progcl.export import load_run_embeddings
+from progcl.export import load_clusters, load_run_embeddings
 from progcl.report.mixture import MixturePlot
 from progcl.training.output import describe_facts
 
@@ -39,6 +42,9 @@ class Story:
         labels: class names of the nodes, [N]; None without labels
         scores: rows of the probe's table
         score: the run's own; None without a probe
+        links: rows of the table of held-out links; empty without any
+        clusters: of the nodes [N]; None without any
+        cluster_note: how good they are
     """
 
     title: str
@@ -52,6 +58,9 @@ class Story:
     labels: list[str] | None
     scores: dict[str, Score]
     score: Score | None = None
+    links: dict[str, LinkScore] = field(default_factory=dict)
+    clusters: NDArray[np.int64] | None = None
+    cluster_note: str = ""
 
 
 def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
@@ -62,23 +71,30 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
     """
     vectors, ids = load_run_embeddings(run, nodes=int(data.num_nodes))
     config = config or load_config(run / "config.yaml")
-    result = read_json(run / "result.json")
-    plot, own = run / "curves.json", result["score"]
+    result, clusters = read_json(run / "result.json"), load_clusters(run, len(ids))
+    plot, own, scores = run / "curves.json", result["score"], load_scores(run)
     score = Score.from_dict(own) if own else None
     mixture: dict[str, Any] = result["facts"].get("mixture", {})
     name = Path(config.data.graph).name if config.data.graph else config.data.name
     return Story(
         title=f"{name}: {describe_run(config, result['facts'])}",
         facts=_list_facts(config, data, result, vectors.shape[1]),
-        warnings=[*data.get("remarks", []), *_warn_unimodal(mixture), *describe_facts(result["facts"])],
+        warnings=[
+            *list_warnings(vectors, result["facts"], scores),
+            *data.get("remarks", []),
+            *describe_facts(result["facts"]),
+        ],
         losses=_read_losses(run, result["loss"]),
         start_epoch=None if mixture.get("degenerate", True) else getattr(config.miner, "start_epoch", None),
         mixture=MixturePlot.from_json(json.dumps(read_json(plot))) if plot.exists() else None,
         embeddings=vectors,
         ids=ids,
         labels=node_class_names(data),
-        scores=load_scores(run) or ({"this run": score} if score else {}),
+        scores=scores,
         score=score,
+        links=load_link_scores(run),
+        clusters=clusters.of if clusters else None,
+        cluster_note=describe_run_clusters(run, len(ids)),
     )
 
 
@@ -126,12 +142,3 @@ def _describe_options(options: Options) -> str:
         for key, value in values.items()
     )
     return f"{options.name}: {', '.join(words)}" if values else options.name
-
-
-def _warn_unimodal(mixture: dict[str, Any]) -> list[str]:
-    if mixture.get("degenerate"):
-        return ["the similarities have one mode: the mixture was given up, and every negative counts as a true one"]
-    if mixture.get("unimodal"):
-        hint = "miner.require_two_modes gives up such a mixture"
-        return [f"the similarities have one mode: the fitted mixture tells little of true and false negatives ({hint})"]
-    return []

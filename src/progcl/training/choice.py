@@ -115,17 +115,20 @@ def log_odds(auc: float) -> float:
     return math.log(clipped / (1 - clipped))
 
 
-def link_auc(vectors: Tensor, links: Tensor, weight: Tensor | None = None) -> float:
-    """Area under the ROC curve of cosines: links [2, E] with weights [E] against as many random pairs of nodes."""
-    generator = torch.Generator().manual_seed(SEED)
-    order = torch.randperm(links.size(1), generator=generator)[:MAX_PAIRS]
-    chosen = links.cpu()[:, order]
-    others = torch.randint(len(vectors), tuple(chosen.shape), generator=generator)
-    pairs = torch.cat([chosen, others], dim=1).to(vectors.device)
-    chunks = pairs.split(PAIRS_PER_CHUNK, dim=1)
+def link_auc(vectors: Tensor, links: Tensor, others: Tensor | None = None, weight: Tensor | None = None) -> float:
+    """Area under the ROC curve of cosines: links [2, E] against other pairs of nodes, else as many random ones.
+
+    Links may have weights [E]; other pairs count 1.
+    """
+    if others is None:
+        generator = torch.Generator().manual_seed(SEED)
+        order = torch.randperm(links.size(1), generator=generator)[:MAX_PAIRS]
+        links, weight = links.cpu()[:, order], None if weight is None else weight.cpu()[order]
+        others = torch.randint(len(vectors), tuple(links.shape), generator=generator)
+    chunks = torch.cat([links, others], dim=1).to(vectors.device).split(PAIRS_PER_CHUNK, dim=1)
     cosines = torch.cat([cosine_similarity(vectors[one], vectors[other], dim=1) for one, other in chunks]).cpu()
-    is_link = [True] * chosen.size(1) + [False] * others.size(1)
-    shares = None if weight is None else torch.cat([weight.cpu()[order], torch.ones(len(order))]).numpy()
+    is_link = [True] * links.size(1) + [False] * others.size(1)
+    shares = None if weight is None else torch.cat([weight.cpu(), torch.ones(others.size(1))]).numpy()
     return float(roc_auc_score(is_link, cosines.numpy(), sample_weight=shares))
 
 
@@ -134,19 +137,39 @@ def nearest_hits(vectors: Tensor, links: Tensor, edges: Tensor) -> float:
 
     Nodes that `edges` [2, E'] link to the source are left out of the ranking, as is itself; equal cosines count half.
     """
-    unit = normalize(vectors, dim=1)
-    chosen = _sample(links, MAX_RANKED, torch.Generator().manual_seed(SEED)).to(unit.device)
-    hits = 0
-    for source, target in (pairs.unbind() for pairs in chosen.split(max(1, MAX_SIMILARITIES // len(unit)), dim=1)):
+    chosen = _sample(links, MAX_RANKED, torch.Generator().manual_seed(SEED)).to(vectors.device)
+    ranks = rank_targets(normalize(vectors, dim=1), chosen, edges)
+    return float((ranks - 0.5 <= NEAREST).double().mean()) if chosen.size(1) else 0.0
+
+
+def rank_targets(unit: Tensor, links: Tensor, known: Tensor) -> Tensor:
+    """Rank of each link's target [n] among the nodes by cosine to its source, from 1; ties share their mean rank.
+
+    Args:
+        unit: unit rows [N, d]
+        links: [2, n]
+        known: edges [2, E], both directions: other nodes that they lead to from the source are left out of the ranking
+    """
+    ranks = []
+    for source, target in (pairs.unbind() for pairs in links.split(max(1, MAX_SIMILARITIES // len(unit)), dim=1)):
         cosines = unit[source] @ unit.T  # [b, N]
         expected = cosines.gather(1, target[:, None])
-        known = edges[:, torch.isin(edges[0], source)]
-        row, edge = (source[:, None] == known[0]).nonzero().unbind(dim=1)
-        cosines[row, known[1, edge]] = -2.0
-        cosines.scatter_(1, source[:, None], -2.0)
-        rank = (cosines > expected).sum(dim=1) + (cosines == expected).sum(dim=1) / 2
-        hits += int((rank <= NEAREST).sum())
-    return hits / max(1, chosen.size(1))
+        near = known[:, torch.isin(known[0], source)]
+        row, edge = _matches(source, near[0])
+        cosines[row, near[1, edge]] = -2.0
+        cosines.scatter_(1, source[:, None], -2.0).scatter_(1, target[:, None], -2.0)
+        ranks.append(1 + (cosines > expected).sum(dim=1) + (cosines == expected).sum(dim=1).double() / 2)
+    return torch.cat(ranks) if ranks else torch.empty(0, dtype=torch.float64)
+
+
+def _matches(wanted: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """All pairs (i, j) with wanted[i] == values[j], [m] each, in memory linear in their number."""
+    ordered, order = values.sort(stable=True)
+    first, last = (torch.searchsorted(ordered, wanted, right=right) for right in (False, True))
+    number = last - first
+    row = torch.arange(len(wanted), device=wanted.device).repeat_interleave(number)
+    offset = torch.arange(len(row), device=wanted.device) - (number.cumsum(0) - number).repeat_interleave(number)
+    return row, order[first.repeat_interleave(number) + offset]
 
 
 def without_edges(data: Data, removed: Tensor) -> Data:

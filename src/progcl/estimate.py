@@ -1,0 +1,259 @@
+"""About how long `progcl embed` takes, and how much memory and disk it needs: by the size of a graph, in a second.
+
+Constants are seconds of one core of the machine that docs/graph.md names; `benchmarks/estimates.py` compares estimates
+with real runs. A product of matrices that is timed first tells how fast this machine is while it is as busy as now.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+from torch_geometric.data import Data
+
+from progcl.budget import MAX_PACE, MIN_PACE, format_seconds
+from progcl.config.schema import Config
+from progcl.data.labels import count_classes
+from progcl.data.structure import WalkPlan
+from progcl.graph.hop_features import MAX_GRAM_COLUMNS, choose_rank
+from progcl.report.maps import MAX_NODES
+from progcl.training.choice import MAX_PAIRS
+
+REFERENCE, PRODUCTS = 0.010, 20  # seconds of a timed product, and how many are timed
+FLOP, DOUBLE_FLOP = 4e-12, 1.6e-11  # of a multiplication or an addition in dense products
+SPARSE_FLOP, READ = 3e-10, 1e-8  # of the same in sparse ones, and of a number that is read for them
+CACHED_ROWS = 18_000  # of walk vectors
+EDGE = 1e-9  # of a number that is propagated along an edge
+PAIR, DISTINCT_PAIR = 3e-8, 1e-9  # of a pair of nodes on walks, and of a distinct pair for each column
+STEP = 0.01  # of a training step beside its products
+JUDGE = 1e-4  # of a held-out link
+SOLVER_STEPS = 300  # of the probe, for all C together
+NEIGHBOR = 4e-11  # of a number in the search for neighbors on the map
+EXAMPLE = 2e-8  # of a number in the table of neighbors
+TSNE, POINT, QUICK_POINT = 5.0, 5e-4, 2e-4  # of t-SNE, and of a node on a map with and without it
+WRITTEN = 1.5e-8  # of a number in a file
+START = 4.0  # until a run begins
+SMALL_MAP, LARGE_MAP = 2_000, MAX_NODES
+BASE_BYTES = 0.75e9  # of a process that has imported everything
+REPORT_BYTES = 3e6
+SAMPLE, MAX_TRIALS = 64, 20_000  # nodes from which walks are tried, and pairs that are drawn for each
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run needs.
+
+    Attributes:
+        seconds: by stage: start, prepare, train, output, walks, score, write, report
+        split: seconds of one split of the probe
+        nodes, width: rows and columns of the embedding
+        pace: of this machine, in units of the one that constants are from
+        memory: bytes at the peak
+        disk: bytes of the run folder
+    """
+
+    seconds: dict[str, float]
+    split: float
+    nodes: int
+    width: int
+    pace: float
+    memory: float
+    disk: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of everything."""
+        return sum(self.seconds.values())
+
+    def __str__(self) -> str:
+        time = f"{format_seconds(self.total)} ({format_seconds(self.seconds['train'])} of training)"
+        return f"about {time}, {self.memory / 1e9:.1f} GB of memory, {self.disk / 1e6:,.0f} MB of disk"
+
+
+def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
+    """What embedding a graph needs.
+
+    Args:
+        config: of the run
+        data: the prepared graph
+        pace: of this machine; measured if not given
+    """
+    sizes, pace = Sizes.of(config, data), measure_pace() if pace is None else pace
+    split, training = _split_seconds(sizes), _train_seconds(config, sizes)
+    rows = 0 if config.probe.protocol == "none" or not sizes.classes else 2
+    score = rows * split * config.probe.splits
+    if config.probe.limit is not None:
+        score = min(score, max(30.0, config.probe.limit * training))
+    seconds = {
+        "start": START,
+        "prepare": _svd_seconds(sizes, config.encoder.rank) if config.reads_hop_table else 0.0,
+        "train": training,
+        "output": _output_seconds(config, sizes),
+        "walks": _walk_seconds(sizes),
+        "score": score,
+        "write": 2 * WRITTEN * sizes.nodes * sizes.width,
+        "report": map_seconds(min(sizes.nodes, LARGE_MAP), sizes.nodes, sizes.width),
+    }
+    paced = {stage: pace * each for stage, each in seconds.items()}
+    return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, _memory(sizes), _disk(config, sizes))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What time and memory depend on.
+
+    Attributes:
+        edges: both directions
+        nonzero: numbers in the features that are not 0
+        rank: of the features of several hops
+        hops: columns of these before they are reduced
+        width: columns of the embedding
+        walks: columns of the walk vectors; 0 without
+        pairs: of nodes on walks
+        distinct: pairs of nodes, in both orders
+        classes: 0 without labels
+    """
+
+    nodes: int
+    edges: int
+    features: int
+    nonzero: float
+    rank: int
+    hops: int
+    width: int
+    walks: int
+    pairs: float
+    distinct: float
+    classes: int
+
+    @classmethod
+    def of(cls, config: Config, data: Data) -> Sizes:
+        """Sizes of a graph and of its embedding."""
+        nodes, features = int(data.num_nodes), data.x.size(1)
+        sample = data.x[: min(nodes, 1000)]
+        nonzero = nodes * float(sample.count_nonzero()) / len(sample)
+        rank = min(features, config.hops.rank or choose_rank(nodes, len(config.hops.powers)))
+        powers = (len(config.hops.powers) + len(config.hops.beside)) // 2  # either, as it is chosen after training
+        hops = rank * powers if config.output.features else 0
+        learned = config.encoder.hidden * max(1, len(config.output.smooth)) * (not data.get("structural"))
+        walks = 0 if data.get("structural") else config.output.structure
+        width = config.output.dim or learned + min(hops, config.hops.dim or hops) + walks
+        plan = WalkPlan.for_size(nodes)
+        pairs = nodes * count_pairs(plan) if walks else 0
+        distinct = count_distinct_pairs(data.edge_index, nodes, plan) if walks else 0.0
+        edges = data.edge_index.size(1)
+        classes = count_classes(data)
+        return cls(nodes, edges, features, nonzero, rank, hops, width, walks, pairs, distinct, classes)
+
+
+def measure_pace() -> float:
+    """How much longer a product of matrices takes here and now than on the machine of the constants."""
+    matrix = np.ones((1024, 1024), np.float32)
+    with threadpool_limits(1, user_api="blas"):
+        times = [_time_product(matrix) for _ in range(PRODUCTS)]
+    return min(MAX_PACE, max(MIN_PACE, float(np.mean(times)) / REFERENCE))
+
+
+def _time_product(matrix: Any) -> float:
+    start = time.perf_counter()
+    matrix @ matrix
+    return time.perf_counter() - start
+
+
+def count_pairs(plan: WalkPlan) -> int:
+    """Pairs of nodes that a node's walks have."""
+    return plan.walks * sum(plan.length - step for step in range(1, plan.window + 1))
+
+
+def count_distinct_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int = 0) -> float:
+    """About how many pairs of nodes, in both orders, are near each other on walks: by walks from a few nodes.
+
+    A node is on walks in proportion to its degree d, so that M = 2 d / mean(d) times the pairs of a node name it; the
+    distinct ones among its M partners are counted on as many walks of 1 to `window` steps from it.
+    """
+    generator = np.random.default_rng(seed)
+    degree = np.bincount(edges[0].numpy(), minlength=nodes)
+    first = np.concatenate([[0], degree.cumsum()])
+    neighbors = edges[1].numpy()  # of a prepared graph, sorted by the source
+    chosen = generator.choice(degree.nonzero()[0], SAMPLE)
+    total = 0.0
+    for node in chosen:
+        partners = 2 * count_pairs(plan) * degree[node] / degree.mean()
+        drawn = int(min(MAX_TRIALS, max(1, partners)))
+        here, ends = np.full(drawn, node), []
+        for step in range(plan.window):
+            here = neighbors[first[here] + (generator.random(len(here)) * degree[here]).astype(np.int64)]
+            ended = drawn * (step + 1) // plan.window - drawn * step // plan.window
+            ends.append(here[:ended])
+            here = here[ended:]
+        total += len(np.unique(np.concatenate(ends))) * max(1.0, partners / drawn)
+    return float(total / SAMPLE * (degree > 0).sum())
+
+
+def map_seconds(shown: int, nodes: int, width: int, quick: bool = False) -> float:
+    """Seconds of the report of so many nodes, of which a part is shown on the map; `quick` is without t-SNE."""
+    layout = QUICK_POINT * shown if quick else min(TSNE, 4 * POINT * shown) + POINT * shown
+    return NEIGHBOR * shown**2 * width + layout + EXAMPLE * nodes * width
+
+
+def _svd_seconds(sizes: Sizes, rank: int) -> float:
+    if sizes.features <= rank:
+        return 0.0
+    if sizes.features <= MAX_GRAM_COLUMNS:
+        return DOUBLE_FLOP * (2 * sizes.nodes + 8 * sizes.features) * sizes.features**2
+    sparse = READ * sizes.nodes * sizes.features + SPARSE_FLOP * 20 * sizes.nonzero * rank
+    return sparse + 20 * DOUBLE_FLOP * sizes.features * rank**2
+
+
+def _train_seconds(config: Config, sizes: Sizes) -> float:
+    """Of all steps: encoder and projector on the rows of a batch, forward and backward, and their similarities."""
+    if config.output.blocks in ("untrained", "own") or (config.output.blocks == "auto" and not sizes.walks):
+        return 0.0
+    encoder, batch = config.encoder, config.batch
+    rows = min(sizes.nodes, 2 * batch.size if batch.size else config.train.anchors or sizes.nodes)
+    width = min(sizes.features, encoder.rank) if config.reads_hop_table else sizes.features
+    weights = width * encoder.hidden + (encoder.layers - 1) * encoder.hidden**2
+    weights += 2 * encoder.hidden * encoder.projection
+    flops = 6 * rows * weights + 12 * rows**2 * encoder.hidden
+    return config.train.epochs * (batch.steps or 1) * (STEP + FLOP * flops)
+
+
+def _output_seconds(config: Config, sizes: Sizes) -> float:
+    powers = max(config.hops.powers)
+    propagate = EDGE * sizes.edges * (powers * sizes.rank + max((0, *config.output.smooth)) * config.encoder.hidden)
+    reduce = 0.0
+    if config.hops.dim is not None and sizes.hops > config.hops.dim:
+        reduce = DOUBLE_FLOP * (4 * sizes.nodes + 8 * sizes.hops) * sizes.hops**2
+    links = min(MAX_PAIRS, getattr(config.method, "holdout", 0) * sizes.edges / 2)
+    judge = JUDGE * links + propagate if config.output.blocks == "auto" and sizes.walks else 0.0
+    return judge + _svd_seconds(sizes, sizes.rank) + 2 * propagate + reduce
+
+
+def _walk_seconds(sizes: Sizes) -> float:
+    """Of walks, and of a sparse SVD; the more rows, the more of its reads miss the cache."""
+    misses = 1 + sizes.nodes / CACHED_ROWS
+    return PAIR * sizes.pairs + DISTINCT_PAIR * misses * sizes.distinct * sizes.walks
+
+
+def _split_seconds(sizes: Sizes) -> float:
+    """Of the probe: a tenth of the nodes is trained on, all are tested."""
+    return DOUBLE_FLOP * sizes.nodes * sizes.width * (0.4 * SOLVER_STEPS * sizes.classes + 2 * sizes.width / 5)
+
+
+def _memory(sizes: Sizes) -> float:
+    """At the peak: features and the embedding with copies, or the matrix of walks."""
+    rows = 4 * sizes.nodes * (3 * sizes.features + sizes.hops + 3 * sizes.width)
+    return BASE_BYTES + max(rows, 4 * sizes.nodes * sizes.features + 16 * sizes.distinct)
+
+
+def _disk(config: Config, sizes: Sizes) -> float:
+    """Two files of embeddings, two checkpoints of weights and Adam's moments, and the report."""
+    encoder = config.encoder
+    inputs = min(sizes.features, encoder.rank) if config.reads_hop_table else sizes.features
+    weights = encoder.hidden * (inputs + (encoder.layers - 1) * encoder.hidden + 2 * encoder.projection)
+    snapshot = 4 * sizes.nodes * encoder.hidden if hasattr(config.miner, "start_epoch") else 0  # of a miner
+    return 8 * sizes.nodes * sizes.width + 24 * weights + 4 * snapshot + REPORT_BYTES
