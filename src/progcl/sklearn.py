@@ -56,7 +56,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         dim: reduce the embedding to so many numbers per node, by PCA
         weight: column of a table of edges, attribute of edges or array with the weights of edges; `edge_weight` of a
             `Data` and the entries of an adjacency matrix are weights unless it is "none"
-        directed: take features of several hops along the edges and against them
+        directed: take features of several hops also along the edges and against them
         n_neighbors: nearest neighbors of a row, if there is no graph
         random_state: seed
         verbose: show a progress bar

@@ -234,7 +234,7 @@ def test_weights_and_directions_are_used_where_they_are_asked_for(
     assert "edges have weights from 1 to 7" in notes["weighted"]
     assert "along the edges and against them" in notes["directed"]
     assert vectors["plain"].shape == vectors["weighted"].shape == (240, 5 * 6)
-    assert vectors["directed"].shape == (240, 9 * 6)
+    assert vectors["directed"].shape == (240, 13 * 6)
     assert not np.array_equal(vectors["plain"], vectors["weighted"])
     model = ProGCL(weight="calls", directed=True, random_state=0, options={"output.blocks": "untrained"})
     assert model.fit_transform("w.csv").shape[0] == 240

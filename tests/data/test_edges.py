@@ -97,7 +97,7 @@ def test_a_directed_graph_keeps_its_edges() -> None:
     assert dict(zip(map(tuple, index.T.tolist()), weight.tolist(), strict=True)) == edges
     assert weights(data)[1, 0] == weights(data)[0, 1] == 4
     assert weights(data, "edge_forward") == {**dict.fromkeys(weights(data), 0.0), **edges}
-    assert "features of several hops are taken along the edges and against them" in data.remarks
+    assert "features of several hops are taken also along the edges and against them" in data.remarks
     plain = prepare(Data(x=data.x, edge_index=torch.tensor([[0, 1, 1], [1, 0, 2]])), directed=True)
     assert plain.get("edge_weight") is None
     assert plain.edge_forward.tolist() == [1, 1, 1, 0]

@@ -47,7 +47,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     networks = ".graphml, .gexf, .gml or node-link .json (text may be .gz), or a folder with nodes.csv and edges.csv"
     add_file_arguments(parser, f"your graph: edges as {tables}; {others}, {networks}")
     parser.add_argument("-o", "--out", type=str, help="folder of the result; a new one below runs/ if not given")
-    parser.add_argument("--directed", action="store_true", help="take hops along the edges and against them")
+    parser.add_argument("--directed", action="store_true", help="take hops also along the edges and against them")
     parser.add_argument("--budget", type=str, help="time limit for everything: 90s, 5m, 1h30m")
     parser.add_argument("--evaluate", type=str, choices=["links"], help=EVALUATE)
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")

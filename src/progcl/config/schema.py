@@ -30,7 +30,7 @@ class DataConfig:
         label_column: file: column of a table that holds the class
         scale: file: scale numeric columns by median and quartiles where their scales differ; null is true
         weight: file: column, attribute or array with the weights of edges; none leaves out those that a file has
-        directed: take features of several hops along the edges and against them, instead of over undirected edges
+        directed: take features of several hops also along the edges and against them
         mapped: csbm: .npy file to map the features from instead of holding them in memory; written if it is not there
         neighbors: digits: nearest neighbors per image
         nodes: csbm: number of nodes

@@ -200,9 +200,10 @@ def _drop_equal(weight: Tensor | None, remarks: list[str]) -> Tensor | None:
 
 def _describe_directions(arcs: Tensor, weight: Tensor, nodes: int) -> list[str]:
     """A remark if the two directions of edges have different weights."""
-    matrix = scipy.sparse.csr_matrix((weight.numpy(), tuple(arcs.numpy())), (nodes, nodes))
-    both = matrix.multiply(matrix.T != 0)
-    different = (both != both.T).nnz // 2
+    key = arcs[0] * nodes + arcs[1]  # ascending
+    reverse = arcs[1] * nodes + arcs[0]
+    place = torch.searchsorted(key, reverse).clamp_max_(len(key) - 1)
+    different = int(((key[place] == reverse) & (weight[place] != weight)).sum()) // 2
     if not different:
         return []
     return [f"the two directions of {count_noun(different, 'edge')} have different weights: their mean is used"]
@@ -220,5 +221,5 @@ def _forward_weights(
     if torch.equal(forward, backward):
         remarks.append("every edge has its reverse: that the graph is directed changes nothing")
         return None
-    remarks.append("features of several hops are taken along the edges and against them")
+    remarks.append("features of several hops are taken also along the edges and against them")
     return forward

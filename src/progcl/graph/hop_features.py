@@ -29,13 +29,13 @@ MAX_RANK, MIN_RANK = 512, 64
 class HopFeatures:
     """[F, ÂF, Â²F, ...] side by side with unit rows in each block, reduced by a PCA; F is the SVD of the features.
 
-    A directed graph has two blocks for each power, along its edges and against them (`stack_hops`).
+    A directed graph has two more blocks for each power, along its edges and against them (`stack_hops`).
 
     Attributes:
         hops: the powers of Â
         directions: the projection of the features, [features, rank]
         pca: the reduction of all blocks together; None for none
-        directed: whether there are blocks along the edges and against them
+        directed: whether there are further blocks along the edges and against them
     """
 
     hops: tuple[int, ...]
@@ -47,7 +47,7 @@ class HopFeatures:
     def fit(cls, data: Data, config: HopsConfig) -> HopFeatures:
         """Fit SVD and PCA to a graph."""
         directed = is_directed(data)
-        blocks = len(config.powers) + directed * sum(power > 0 for power in config.powers)
+        blocks = len(config.powers) + 2 * directed * sum(power > 0 for power in config.powers)
         rank = config.rank or choose_rank(int(data.num_nodes), blocks)
         features = cls(tuple(config.powers), svd_directions(data.x, rank), directed=directed)
         if config.dim is None or features.directions.size(1) * blocks <= config.dim:
@@ -90,12 +90,11 @@ def is_directed(data: Data) -> bool:
 def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = False) -> Tensor:
     """[Âʰx for h in hops] with unit rows in each block, [N, blocks · columns].
 
-    If `directed`, there are two blocks for h > 0 in place of Âʰx: (D_out⁻¹ A)ʰ x, the mean over nodes that h edges lead
+    If `directed`, there are two more blocks for h > 0 beside Âʰx: (D_out⁻¹ A)ʰ x, the mean over nodes that h edges lead
     to, and (D_in⁻¹ Aᵀ)ʰ x over those that h edges come from.
     """
-    matrices = []
-    if max(hops):
-        matrices = [*directed_means(data, len(x))] if directed else [normalized_adjacency(data, len(x))]
+    matrices = [normalized_adjacency(data, len(x))] if max(hops) else []
+    matrices += directed_means(data, len(x)) if directed and max(hops) else []
     blocks = [normalize(x, dim=1)] if 0 in hops else []
     columns = [x] * len(matrices)
     for hop in range(1, max(hops) + 1):

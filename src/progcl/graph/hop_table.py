@@ -36,7 +36,7 @@ class HopTable(BatchLoader["TableBatch"]):
         steps: batches of an epoch; None for a full pass
         fixed: the same batches in the same order in every epoch
         shard: (rank, world size): which of as many equal slices of every batch this process embeds
-        directed: in place of a block of Â, one along the edges and one against them
+        directed: beside a block of Â, one along the edges and one against them
     """
 
     def __init__(

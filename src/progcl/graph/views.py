@@ -95,9 +95,10 @@ class Graph:
     @cached_property
     def walker(self) -> NeighborSampler:
         """Takes random walks over the edges; built when it is needed."""
-        edges = self.in_edges.select((self.in_edges.row != self.in_edges.column).nonzero().flatten())
-        pairs = torch.stack([edges.column, edges.row])
-        return NeighborSampler(pairs, self.num_nodes, fanouts=[], edge_weight=edges.weight)
+        target, source, _, weight = self.in_edges
+        mask = source != target
+        weight = None if weight is None else weight[mask]
+        return NeighborSampler(torch.stack([source, target])[:, mask], self.num_nodes, fanouts=[], edge_weight=weight)
 
     def batches(self, epoch: int) -> Iterator[Graph]:
         """The batches of an epoch: one, the full graph."""
