@@ -1,5 +1,7 @@
 """Exported embeddings can be read back, and nothing is overwritten without --force."""
 
+import csv
+import json
 import sys
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import pytest
 
 from progcl import InputError
 from progcl.cli.main import main
-from progcl.export import FORMATS, export, nearest
+from progcl.clusters import Clusters
+from progcl.export import FORMATS, export, nearest, save_clusters
 from progcl.training.files import load_embeddings, save_embeddings, write_json
 
 VECTORS = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
@@ -60,6 +63,52 @@ def test_parquet_without_pyarrow_says_what_to_install(run: Path, monkeypatch: py
     assert not run.with_name("run.parquet").exists()
 
 
+def test_csv_comes_back_with_quoted_names(run: Path) -> None:
+    names = ['a, "b"', *(f"n{node}" for node in range(1, 30))]
+    save_embeddings(run / "embeddings.npz", VECTORS, names)
+    path = export(run, "csv")
+    assert path.name == "run-embeddings.csv"
+    with path.open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["node", "e0", "e1", "e2", "e3"]
+    assert [row[0] for row in rows] == names
+    np.testing.assert_allclose([[float(value) for value in row[1:]] for row in rows], VECTORS, rtol=1e-6)
+
+
+def test_an_index_of_faiss_finds_the_neighbors(run: Path) -> None:
+    faiss = pytest.importorskip("faiss", reason="the optional package faiss is not installed")
+    folder = export(run, "faiss")
+    index, names = faiss.read_index(str(folder / "index.faiss")), json.loads((folder / "nodes.json").read_text())
+    assert names == [str(node) for node in range(30)]
+    cosines, found = index.search(index.reconstruct_n(3, 1), 6)
+    assert found[0].tolist() == [3, *(node for node, _ in nearest(VECTORS, 3, 5))]
+    assert cosines[0, 1:] == pytest.approx([cosine for _, cosine in nearest(VECTORS, 3, 5)], abs=1e-5)
+
+
+def test_faiss_where_it_is_not_installed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(InputError, match="faiss is not installed") as error:
+        export(run, "faiss")
+    assert "progcl[faiss]" in error.value.hint
+    assert [path.name for path in run.parent.iterdir()] == ["run"]
+
+
+def test_clusters_are_a_column_where_there_is_a_place_for_it(run: Path) -> None:
+    own, other = Clusters(np.arange(30) % 3, 0.5), Clusters(np.arange(30) % 2, 0.5)
+    save_clusters(run, own, {"NMI": 0.5, "ARI": 0.4})
+    assert pyarrow.parquet.read_table(export(run, "parquet"))["cluster"].to_pylist() == own.of.tolist()
+    with np.load(export(run, "npz")) as file:
+        assert np.array_equal(file["clusters"], own.of)
+    assert np.array_equal(load_embeddings(run.with_name("run.npz")).vectors, VECTORS)
+    lines = export(run, "csv", clusters=other).read_text().splitlines()
+    assert [line.split(",")[1] for line in lines] == ["cluster", *map(str, other.of)]
+    table = (export(run, "tensorboard") / "metadata.tsv").read_text().splitlines()
+    assert table[:3] == ["node\tcluster", "0\t0", "1\t1"]
+    assert export(run, "word2vec").exists()  # the run's own are left out
+    with pytest.raises(InputError, match="no place for clusters"):
+        export(run, "word2vec", clusters=own)
+
+
 def test_tensorboards_projector_folder(run: Path) -> None:
     folder = export(run, "tensorboard")
     np.testing.assert_allclose(np.loadtxt(folder / "vectors.tsv", delimiter="\t"), VECTORS, rtol=1e-6)
@@ -84,6 +133,8 @@ def test_node_names_are_exported(run: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_nothing_is_overwritten_without_force(kind: str, run: Path) -> None:
+    if kind == "faiss":
+        pytest.importorskip("faiss", reason="the optional package faiss is not installed")
     first = export(run, kind)
     with pytest.raises(InputError, match="is there already"):
         export(run, kind)

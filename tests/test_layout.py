@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "progcl"
 LAYERS = [  # a package or module may import those before it, and itself
     *("errors", "checksums", "registry", "progress", "budget", "precision", "seeding", "distributed"),
     *("config", "data", "graph", "nn", "posteriors", "miners", "losses", "testing", "pygcl", "methods", "training"),
-    *("export", "evaluation", "report", "result", "run", "experiments"),
+    *("neighbors", "clusters", "export", "evaluation", "links", "pairs", "report", "result", "run", "experiments"),
     *("estimate", "planning", "embed", "sklearn", "bench", "cli"),
     *("__main__", "__init__"),
 ]

@@ -8,10 +8,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from progcl.clusters import find_clusters
     from progcl.config import Config, load_config
     from progcl.errors import InputError
+    from progcl.links import hold_out_links, score_links, score_pairs, top_links
     from progcl.losses import InfoNCE
     from progcl.miners import DCL, HCL, Miner, MoCHi, ProGCLMix, ProGCLWeight, Ring
+    from progcl.neighbors import all_neighbors
     from progcl.posteriors import BetaMixture, GaussianMixture
     from progcl.run import fit
     from progcl.sklearn import ProGCL
@@ -32,8 +35,14 @@ __all__ = [
     "ProGCLMix",
     "ProGCLWeight",
     "Ring",
+    "all_neighbors",
+    "find_clusters",
     "fit",
+    "hold_out_links",
     "load_config",
+    "score_links",
+    "score_pairs",
+    "top_links",
 ]
 
 _HOMES = {
@@ -50,8 +59,14 @@ _HOMES = {
     "ProGCLMix": "miners",
     "ProGCLWeight": "miners",
     "Ring": "miners",
+    "all_neighbors": "neighbors",
+    "find_clusters": "clusters",
     "fit": "run",
+    "hold_out_links": "links",
     "load_config": "config",
+    "score_links": "links",
+    "score_pairs": "links",
+    "top_links": "links",
 }
 
 

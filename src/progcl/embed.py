@@ -13,6 +13,7 @@ from typing import Any
 from torch_geometric.data import Data
 
 from progcl.budget import Budget
+from progcl.clusters import check_clusters
 from progcl.config.load import load_config, options_type
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE, load_data
@@ -20,6 +21,8 @@ from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
 from progcl.estimate import Estimate, estimate
+from progcl.evaluation.clusters import cluster_run
+from progcl.evaluation.links import compare_links, save_link_scores
 from progcl.evaluation.scoring import baselines
 from progcl.export import write_parquet
 from progcl.planning import choose_map, fit_to_budget, has_time_to_score
@@ -79,6 +82,7 @@ def embed(
     files = {"data.graph": graph, "data.features_from": features, "data.labels_from": labels, "data.ids_from": ids}
     resume = resume and (out / "config.yaml").exists()
     config, data = _resolve(files, out, dict(overrides or {}), resume, force, content, allow_code)
+    check_clusters(config.output.clusters, int(data.num_nodes))
     needs, notes = estimate(config, data), list(data.remarks)
     if not resume:
         _require_disk_space(out, needs.disk)
@@ -92,11 +96,14 @@ def embed(
     with lock_folder(out):
         result = fit(config, out=out, data=data, budget=budget, score=False, **options)
         with budget.stage("write"):
+            clusters = cluster_run(out, result.embeddings.numpy(), data, config.output.clusters)
             if find_spec("pyarrow"):
-                write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids)
+                write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids, clusters)
         result, notes = _score(result, data, out, budget, needs, progress)
         if progress:
             _print_notes(notes + describe_facts(result.facts), "drawing the map for report.html")
+        if result.links and not budget.is_limited:
+            save_link_scores(compare_links(config, data, result.facts, result.links), out)
         shown = choose_map(budget, needs)
         write_report(load_story(out, data, config), out / "report.html", **shown)
     return result

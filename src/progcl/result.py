@@ -18,6 +18,7 @@ from progcl.checksums import read_json
 from progcl.config import Config, to_dict
 from progcl.errors import InputError, warn
 from progcl.evaluation.health import describe_harm
+from progcl.evaluation.links import LinkScore
 from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.evaluation.scoring import Scores, Vectors, baselines, limit_seconds, score_each
 from progcl.export import load_run_embeddings
@@ -34,6 +35,7 @@ class Result:
         facts: what the method has to say at the end, such as the fitted mixture
         seconds: of training, and of the probe with all that was scored
         beside: scores of what the embedding has to beat, by name
+        links: how well links that `data.holdout` kept from everything are predicted; None without
     """
 
     config: Config
@@ -43,6 +45,7 @@ class Result:
     facts: dict[str, Any]
     seconds: dict[str, float]
     beside: Scores = field(default_factory=dict)
+    links: LinkScore | None = None
 
     @property
     def mixture(self) -> dict[str, Any] | None:
@@ -58,6 +61,7 @@ class Result:
             "loss": self.losses[-1] if self.losses else None,
             "facts": self.facts,
             "score": self.score and _plain(self.score),
+            "links": self.links and asdict(self.links),
             "seconds": self.seconds,
         }
 

@@ -20,6 +20,7 @@ from progcl.checksums import json_lines
 from progcl.config import Config, to_yaml
 from progcl.config.schema import DataConfig
 from progcl.data.datasets import FILE, OWN, load_data
+from progcl.data.holdout import hold_out_links
 from progcl.data.homophily import describe_homophily
 from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
@@ -27,7 +28,9 @@ from progcl.data.splits import make_splits
 from progcl.distributed import connect
 from progcl.errors import InputError, warn
 from progcl.evaluation.health import describe_collapse
+from progcl.evaluation.links import score_heldout
 from progcl.evaluation.supervised import score_predictions
+from progcl.graph.hop_features import is_directed
 from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
@@ -137,9 +140,14 @@ def _resolve_data(config: Config, data: Data | None) -> tuple[Config, Data | Non
     """A graph that was handed in takes the place of the configured one."""
     if data is None:
         return config, None
+    holdout = config.data.holdout
     if config.data.name != FILE:
-        config = replace(config, data=DataConfig(name=OWN, normalize=False, inductive=config.data.inductive))
-    return config, prepare(data)
+        given = config.data
+        own = DataConfig(name=OWN, normalize=False, inductive=given.inductive, directed=given.directed, holdout=holdout)
+        config = replace(config, data=own)
+    if holdout and data.get("heldout") is None:
+        data = hold_out_links(data, holdout)
+    return config, prepare(data, config.data.directed)
 
 
 def _validate(trainer: Trainer) -> None:
@@ -150,6 +158,8 @@ def _validate(trainer: Trainer) -> None:
     if probe.protocol != "none":
         require_labels(trainer.data)
         make_splits(trainer.data, 1, nodes=probe.nodes)
+    if trainer.config.data.directed and trainer.config.data.name != FILE and not is_directed(trainer.data):
+        warn("every edge has its reverse: that the graph is directed changes nothing", stacklevel=4)
     for remark in trainer.method.remarks():
         warn(remark, stacklevel=4)
 
@@ -173,7 +183,8 @@ def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: Fir
     if checkpoints:
         folder = checkpoints.folder
         clear_leftovers(folder)
-        for name in ("result.json", "comparison.json"):  # the former marks the embeddings as final
+        # The first marks the embeddings as final
+        for name in ("result.json", "comparison.json", "clusters.json", "links.json"):
             (folder / name).unlink(missing_ok=True)
         if trainer.workers.size > 1:
             write_job_id(folder)
@@ -244,7 +255,9 @@ def _finish(trainer: Trainer, folder: Path | None) -> Result:
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     losses = [record.loss for record in trainer.records]
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})
-    result = Result(config, embeddings, losses, None, facts, {"train": trainer.seconds, "probe": 0.0})
+    links = score_heldout(embeddings, trainer.data) if is_main else None
+    seconds = {"train": trainer.seconds, "probe": 0.0}
+    result = Result(config, embeddings, losses, None, facts, seconds, links=links)
     if folder:
         files.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
         plot = plot_data(trainer.method, trainer.train_data if config.probe.protocol != "none" else None)

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch_geometric.data import Data
 
 from progcl.config.load import load_config
+from progcl.data.edges import choose_edge_weight
 from progcl.data.formats import read_node_data
 from progcl.data.frames import is_edges, is_frame, read_edge_value, read_node_table
 from progcl.data.join import JoinOptions, NodeData, join
@@ -53,6 +54,9 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         with_features: append features of several hops, which need no training; where these alone predict links
             that were kept from training better, the learned vectors are left out
         dim: reduce the embedding to so many numbers per node, by PCA
+        weight: column of a table of edges, attribute of edges or array with the weights of edges; `edge_weight` of a
+            `Data` and the entries of an adjacency matrix are weights unless it is "none"
+        directed: take features of several hops along the edges and against them
         n_neighbors: nearest neighbors of a row, if there is no graph
         random_state: seed
         verbose: show a progress bar
@@ -77,6 +81,8 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         encoder: str = "svd",
         with_features: bool = True,
         dim: int | None = None,
+        weight: str | None = None,
+        directed: bool = False,
         n_neighbors: int = 10,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
@@ -88,6 +94,8 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.encoder = encoder
         self.with_features = with_features
         self.dim = dim
+        self.weight = weight
+        self.directed = directed
         self.n_neighbors = n_neighbors
         self.random_state = random_state
         self.verbose = verbose
@@ -136,6 +144,10 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
         return pandas.DataFrame(vectors, index=pandas.Index(ids, name="node") if ids is not None else None)
 
+    @property
+    def _directed(self) -> bool:
+        return bool((self.options or {}).get("data.directed", self.directed))
+
     def _is_graph(self, X: Any) -> bool:
         """Whether X has edges; an array or table without them holds features."""
         by_option = is_frame(X) and (self.options or {}).get("data.source") is not None
@@ -154,6 +166,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "output.features": self.with_features,
             "output.structure": 0,  # walk vectors of another graph would not be comparable
             "output.dim": self.dim,
+            "data.directed": self._directed,
             "miner.name": self.miner,
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
             "probe.protocol": "none",
@@ -169,7 +182,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         raw = self._read(X, reset)
         if reset:
             self.plan_ = (raw.plan or None) if isinstance(raw, NodeData) else None
-        data = prepare(raw if isinstance(raw, Data) else raw.to_data())
+        data = prepare(raw if isinstance(raw, Data) else raw.to_data(), self._directed)
         if self.verbose and reset:
             print("".join(f"note: {remark}\n" for remark in data.remarks), file=sys.stderr, end="")
         if reset:
@@ -188,16 +201,19 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         given = {key.removeprefix("data."): value for key, value in (self.options or {}).items() if key[:5] == "data."}
         columns = {key: given.pop(key) for key in ("id_column", "label_column", "scale") if key in given}
         how = JoinOptions(**columns, plan=None if reset else self.plan_)
-        ends = {key: given.get(key) for key in ("source", "target")}
+        given.setdefault("weight", self.weight)
+        ends = {key: given.get(key) for key in ("source", "target", "weight")}
         if isinstance(X, (str, Path)):
+            given.pop("directed", None)
             return read_node_data(X, **given, options=how)
         if scipy.sparse.issparse(X) and X.shape[0] == X.shape[1]:
             raise InputError("a sparse square matrix alone may be features or edges", "edges: give (matrix, None)")
         if isinstance(X, Data):
-            kept = ("x", "edge_index", "num_nodes", "mapped", "ids")
-            return Data(**{key: X[key] for key in kept if X.get(key) is not None})
+            kept = ("x", "edge_index", "edge_forward", "num_nodes", "mapped", "ids")
+            weights = choose_edge_weight(X, ends["weight"])
+            return Data(**{key: X[key] for key in kept if X.get(key) is not None}, **weights)
         if isinstance(X, networkx.Graph):
-            return join(from_networkx(X), options=how)
+            return join(from_networkx(X, ends["weight"]), options=how)
         if isinstance(X, tuple) and len(X) == 2:
             return join(read_edge_value(X[0], **ends), None if X[1] is None else read_node_table(X[1]), options=how)
         if self._is_graph(X):

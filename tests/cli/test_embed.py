@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from progcl import ProGCL
 from progcl import run as run_module
 from progcl.cli.main import main
 from progcl.training.files import load_embeddings
@@ -45,6 +46,8 @@ BAD: dict[str, tuple[Callable[[], object], list[str], str]] = {
         ["g.csv", "--features", "bad.csv"],
         "line 8 holds `much",
     ),
+    "weight": (arrays(edge_weight=-np.ones(USER_GRAPH.num_edges)), ["bad.npz"], "a weight is negative"),
+    "weight's column": (lambda: None, ["g.csv", "--weight", "cost"], "no column `cost`, which --weight names"),
     "column": (lambda: None, ["g.csv", "--source", "sorce", "--target", "target"], "did you mean `source`"),
     "rows": (
         lambda: np.save("bad.npy", USER_GRAPH.x[:100]),
@@ -214,3 +217,50 @@ def test_irregular_graphs_are_embedded_with_remarks(user_graph: Path, capsys: py
     assert "0 edges to judge by are too few" in remarks
     assert vectors.shape == (8, 5 * 3 + 8)  # five hops, walk vectors
     assert np.isfinite(vectors).all()
+
+
+def test_weights_and_directions_are_used_where_they_are_asked_for(
+    user_graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [pair for pair in USER_GRAPH.edge_index.T.tolist() if pair[0] < pair[1]]
+    rows = [f"n{a},n{b},{1 + (a + b) % 7}" for a, b in pairs]
+    Path("w.csv").write_text("source,target,calls\n" + "\n".join(rows) + "\n")
+    options = ["--features", "x.csv", "--output.blocks", "untrained", "--output.structure", "0", "--hops.dim", "null"]
+    vectors, notes = {}, {}
+    for name, flags in {"plain": [], "weighted": ["--weight", "calls"], "directed": ["--directed"]}.items():
+        main(["embed", "w.csv", *options, *flags, "-o", name])
+        vectors[name], notes[name] = load_embeddings(Path(name) / "embeddings.npz")[0], capsys.readouterr().err
+    assert "the column `calls` is not used: --weight calls" in notes["plain"]
+    assert "edges have weights from 1 to 7" in notes["weighted"]
+    assert "along the edges and against them" in notes["directed"]
+    assert vectors["plain"].shape == vectors["weighted"].shape == (240, 5 * 6)
+    assert vectors["directed"].shape == (240, 9 * 6)
+    assert not np.array_equal(vectors["plain"], vectors["weighted"])
+    model = ProGCL(weight="calls", directed=True, random_state=0, options={"output.blocks": "untrained"})
+    assert model.fit_transform("w.csv").shape[0] == 240
+    assert any("against them" in remark for remark in model.remarks_)
+    undirected = ProGCL(directed=True, random_state=0, options={"output.blocks": "untrained"}).fit(USER_GRAPH)
+    assert any("changes nothing" in remark for remark in undirected.remarks_)
+
+
+def test_links_are_held_out_and_clusters_are_a_column(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK, "--evaluate", "links",
+          "--clusters", "3"])  # fmt: skip
+    err = capsys.readouterr().err
+    result = json.loads(Path("out/result.json").read_text())
+    edges, links = USER_GRAPH.edge_index.size(1) // 2, result["links"]
+    assert result["config"]["data"]["holdout"] == 0.1
+    assert links["links"] == round(0.1 * edges)
+    assert f"{links['links']} links that were kept from everything\n" in err
+    assert f"{links['auc']:.4f}  {links['mrr']:.4f}\n" in err
+    assert "3 clusters by k-means, silhouette" in err
+    assert set(pyarrow.parquet.read_table("out/embeddings.parquet")["cluster"].to_pylist()) == {0, 1, 2}
+    report = Path("out/report.html").read_text()
+    for text in ("Links that were held out", "link AUC", "3 clusters by k-means", f"{links['mrr']:.4f}"):
+        assert text in report
+    before = Path("out/embeddings.npz").read_bytes()
+    main(["links", "out", "--top", "2"])
+    assert f"of {links['links']} links that were kept from this run: AUC {links['auc']:.4f}" in capsys.readouterr().err
+    main(["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "--out", "out", "--resume"])
+    assert Path("out/embeddings.npz").read_bytes() == before
+    assert json.loads(Path("out/result.json").read_text())["links"] == links

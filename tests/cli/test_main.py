@@ -1,12 +1,16 @@
 """The parser: help, mistakes that are named with a hint, warnings, and `python -m progcl`."""
 
+import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from progcl.cli.main import COMMANDS, main
+from progcl.cli.main import COMMANDS, _parsers, main
+from progcl.cli.options import expand_everyday
+from progcl.config import load_config, to_dict
 from support.commands import refusal
 
 
@@ -22,8 +26,49 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_tells_types_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["train", "--help"])
+        main(["train", "--help-all"])
     assert "temperature (type: float, default: 0.4)" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_fits_on_one_screen(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*([name] if name else []), "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+
+
+def test_options_on_the_screen_exist_and_everyday_names_are_keys() -> None:
+    parsers = _parsers()[1]
+    keys = {f"{section}.{key}" for section, values in to_dict(load_config("embed")).items() for key in values}
+    for name, command in COMMANDS.items():
+        known = {*parsers[name].flags, *command.everyday}
+        assert set(re.findall(r"(?<![\w-])--[a-z][\w.-]*", command.screen)) <= {*known, "--nproc-per-node"}, name
+        assert set(command.everyday.values()) <= keys, name
+
+
+def test_everyday_names_set_configuration_keys() -> None:
+    short = ["train", "digits", "--epochs", "3", "--seed=7", "--device", "cpu", "--miner", "none", "--dim", "4"]
+    long = ["--train.epochs=3", "--train.seed=7", "--train.device=cpu", "--miner.name=none", "--output.dim=4"]
+    parser = _parsers()[0]
+    expanded = expand_everyday(short, COMMANDS["train"].everyday)
+    parsed = [parser.parse_args(argv, defaults=False).as_dict() for argv in (expanded, ["train", "digits", *long])]
+    assert parsed[0] == parsed[1]
+
+
+def test_a_reader_that_has_seen_enough_ends_quietly() -> None:
+    code = "import sys; from progcl.cli.main import main; main(['ls', 'presets'])"
+    command = [sys.executable, "-u", "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (141, b"")
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +98,14 @@ BAD = [
     (["train", "digits", "--data.nodes", "5"], "no option `nodes`"),
     (["train", "digits", "--resume"], "--resume needs --out"),
     (["train"], "source"),
-    (["tarin", "digits"], "tarin"),
+    (["tarin", "digits"], "did you mean `train`?"),
+    (["train", "digits", "--outpt", "x"], "did you mean `--out`?"),
+    (["train", "digits", "--output-folder", "x"], "did you mean `--out`?"),
+    (["train", "digits", "--hidden", "5"], "did you mean `--encoder.hidden`?"),
+    (["embed", "g.csv", "--label_column", "x"], "did you mean `--label-column`?"),
+    (["train", "digits", "--xyzzy"], "`--help-all` every option"),
+    (["train", "digits", "--epochs", "0"], "`train.epochs` needs to be at least 1"),
+    (["embed", "g.csv", "--clusters", "some"], "needs int or 'auto'"),
     (["ls", "models"], "models"),
     (["show", "fotos"], "did you mean `photo`?"),
     (["eval", "nowhere"], "holds no finished run"),

@@ -19,6 +19,7 @@ HOPS = {"encoder.name": "hops", "method.drop_edges": [0.0, 0.0]}
         ({"batch.size": 1, "batch.fanouts": [2, 2]}, "batch.size"),
         ({"batch.size": 40, "batch.fanouts": [2, 0]}, "batch.fanouts"),
         ({"data.inductive": True}, "held-out nodes"),
+        ({"data.directed": True}, "nothing in this run reads the direction of edges"),
         ({**HOPS, "method.drop_edges": [0.1, 0.0]}, "before training: no edges can be dropped"),
         ({"method.walk": 2}, "`method.walk` needs encoder `hops`"),
         ({**HOPS, "method.walk": -1}, "`method.walk` needs to be at least 0"),

@@ -27,7 +27,8 @@ def test_columns_are_found_by_name(head: str, tmp_path: Path) -> None:
     data = read_graph(write_rows(tmp_path / "g.csv", head, 2, 0, 1))
     assert set(data.ids) == {f"p{index}" for index in range(30)}
     assert data.edge_index.size(1) == 30
-    assert data.remarks == [f"further columns are not read: `{head.split(',')[0]}`"]
+    unused = head.split(",")[0]
+    assert data.remarks == [f"the column `{unused}` is not used: --weight {unused} makes it the weights of edges"]
 
 
 def test_columns_are_named_by_flags(tmp_path: Path) -> None:

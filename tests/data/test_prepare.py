@@ -97,15 +97,15 @@ def test_attributes_of_nodes_are_kept_and_those_of_edges_dropped() -> None:
     data = graph(TRIANGLE)
     data.y, data.ids, data.classes = torch.tensor([[0], [1], [0]]), ["a", "b", "c"], ["no", "yes"]
     data.train_mask = torch.tensor([[True, False]] * 3)
-    data.edge_weight = torch.ones(3)
+    data.edge_attr = torch.ones(3)
     data.x = data.x.double()
     data.edge_index = TRIANGLE.int()
     prepared = prepare(data)
     assert prepared.y.tolist() == [0, 1, 0]
     assert (prepared.ids, prepared.classes) == (data.ids, data.classes)
     assert prepared.train_mask is data.train_mask
-    assert "edge_weight" not in prepared
-    assert any("edge_weight" in remark for remark in prepared.remarks)
+    assert "edge_attr" not in prepared
+    assert any("edge_attr" in remark for remark in prepared.remarks)
     assert prepared.x.dtype == torch.float32
 
 

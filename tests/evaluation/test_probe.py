@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 from progcl import InputError
 from progcl.data.splits import Split
 from progcl.data.synthetic import csbm
-from progcl.evaluation.probe import C_GRID, PROTOCOLS, _fit_path, linear_probe, probe_gca, score_split
+from progcl.evaluation.logistic import LogisticRegressions
+from progcl.evaluation.probe import C_GRID, PROTOCOLS, linear_probe, probe_gca, score_split
 from progcl.evaluation.scores import Score
 
 DATA = csbm(nodes=205, classes=3)
@@ -82,20 +83,6 @@ def test_two_classes_have_an_auc(protocol: str) -> None:
     assert (score.macro_f1, score.roc_auc) == ((100.0,), (100.0,))
 
 
-def test_a_warm_started_path_is_that_of_independent_fits() -> None:
-    """Each C has the coefficients of a cold fit, up to the solver's tolerance, and so the same predictions."""
-    rng = np.random.default_rng(0)
-    centers = rng.normal(size=(3, 6))
-    y = np.arange(150) % 3
-    x = centers[y] + 2 * rng.normal(size=(150, 6))  # classes that overlap: the optimum is well determined
-    path = _fit_path(x, y)
-    assert [model.C for model in path] == C_GRID.tolist()
-    for strength, warm in zip(C_GRID, path, strict=True):
-        cold = LogisticRegression(C=strength, max_iter=5000, tol=1e-5).fit(x, y)
-        np.testing.assert_allclose(warm.coef_, cold.coef_, rtol=3e-3, atol=3e-4)
-        np.testing.assert_array_equal(warm.predict(x), cold.predict(x))
-
-
 def test_clean_and_bgrl_ignore_the_length_of_a_row() -> None:
     noisy = PERFECT + torch.randn(205, 3, generator=torch.Generator().manual_seed(1))
     scaled = noisy * torch.linspace(0.5, 5, 205)[:, None]
@@ -158,13 +145,14 @@ def noisy_classes() -> tuple[torch.Tensor, NDArray[np.int64], Split]:
 
 def test_bgrl_takes_the_c_of_scikit_learns_grid_search(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, split = noisy_classes()
-    grids: list[NDArray[np.float64]] = []
+    grids: list[list[float]] = []
+    fit = LogisticRegressions.fit
 
-    def record(rows: Any, labels: Any, grid: NDArray[np.float64] = C_GRID) -> list[LogisticRegression]:
-        grids.append(grid)
-        return _fit_path(rows, labels, grid)
+    def record(self: Any, nodes: Any, labels: Any, grid: NDArray[np.float64]) -> Any:
+        grids.append(list(grid))
+        return fit(self, nodes, labels, grid)
 
-    monkeypatch.setattr("progcl.evaluation.probe._fit_path", record)
+    monkeypatch.setattr(LogisticRegressions, "fit", record)
     accuracy = next(PROTOCOLS["bgrl"](x, y, [split])).accuracy
     rows = torch.nn.functional.normalize(x, dim=1).numpy()
     search = GridSearchCV(

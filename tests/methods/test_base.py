@@ -103,8 +103,8 @@ def test_slow_nodes_are_refused_where_no_messages_pass_over_them() -> None:
 
 
 def test_every_ability_is_asked_for() -> None:
-    """Beside several processes, and images, which the data ask for: tests/methods/test_simclr.py."""
-    assert set(ASKS) | {"processes", "images"} == set(ABILITIES)
+    """Beside several processes, and images and weights, which the data ask for: test_simclr.py, test_weights.py."""
+    assert set(ASKS) | {"processes", "images", "weights"} == set(ABILITIES)
 
 
 @pytest.mark.parametrize(("name", "ability"), CLAIMED)

@@ -91,7 +91,7 @@ def test_views_drop_and_add_edges() -> None:
     assert second.edge_mask is not None
     assert 0.35 < first.edge_mask.float().mean() < 0.65
     assert 0.45 < second.edge_mask.float().mean() < 0.75
-    assert second.graph.edge_weight is not None
+    assert second.graph.is_normalized
     assert second.graph.features is graph.features
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from progcl import InputError
+from progcl.evaluation.links import LinkScore
 from progcl.export import nearest
 from progcl.report.maps import MAX_NODES, STORED_NEIGHBORS, Map, make_map
 from progcl.report.page import MAX_CLASSES, encode_json, render_page, sort_classes, write_report
@@ -139,6 +140,20 @@ def test_clusters_are_counted_by_classes_only_where_they_are() -> None:
     assert "as many as there are classes" in render_page(make_story())
     assert "as many as there are classes" not in render_page(make_story(labels=None))
     assert "as many as there are classes" not in render_page(make_story(labels=[f"own {node}" for node in range(60)]))
+
+
+def test_held_out_links_and_given_clusters_are_shown() -> None:
+    scores = {"GRACE": LinkScore(0.9123, 0.2571, 500, 400), "raw <features>": LinkScore(0.7, 0.1, 500, 400)}
+    clusters = np.arange(60) % 5
+    page = render_page(make_story(links=scores, clusters=clusters, cluster_note="5 clusters, silhouette 0.25"))
+    for text in ("<dt>link AUC</dt><dd>0.912</dd>", ">0.2571<", "raw &lt;features&gt;", "500 edges were held out"):
+        assert text in page
+    assert "end (of 400 of them), seen" in page
+    assert "Clusters: 5 clusters, silhouette 0.25." in page
+    grouping = data_of(page)["groupings"][1]
+    assert grouping["names"] == ["1", "2", "3", "4", "5"]
+    assert unpacked(grouping["of"], "<u2") == clusters.tolist()
+    assert "held out" not in render_page(make_story())
 
 
 def test_examples_come_from_all_clusters() -> None:

@@ -14,7 +14,7 @@ from progcl.embed import choose_settings
 from progcl.graph.hop_features import HopFeatures, project, stack_hops
 from progcl.result import Result
 from progcl.training import choice as choice_module
-from progcl.training.choice import Choice, describe_choice, link_auc, nearest_hits, remove_edges
+from progcl.training.choice import Choice, describe_choice, link_auc, nearest_hits, without_edges
 from progcl.training.output import describe_facts
 
 
@@ -45,7 +45,7 @@ def test_the_rule(learned: float, features: float, own: float, nearest: float, b
 def test_hits_are_those_of_a_loop() -> None:
     data = csbm(nodes=120, classes=3, features=6)
     heldout = data.edge_index[:, data.edge_index[0] < data.edge_index[1]][:, ::5]
-    seen = remove_edges(data.edge_index, heldout, 120)
+    seen = without_edges(data, heldout).edge_index
     unit, hits = normalize(data.x.double(), dim=1), 0
     for source, target in heldout.T.tolist():
         left_out = {source, *seen[1][seen[0] == source].tolist()}
@@ -88,7 +88,7 @@ def test_features_are_judged_without_the_held_out_edges() -> None:
     kept = {(a, b) for a, b in data.edge_index.T.tolist()} - {(a, b) for a, b in heldout.T.tolist()}
     kept -= {(b, a) for a, b in heldout.T.tolist()}
     seen.edge_index = torch.tensor(sorted(kept)).T
-    assert torch.equal(remove_edges(data.edge_index, heldout, 300), seen.edge_index)
+    assert torch.equal(without_edges(data, heldout).edge_index, seen.edge_index)
     own = project(data.x, features.directions)
     vectors = {"learned": data.x, "features": stack_hops(own, seen, features.hops), "own": own}
     for name, each in vectors.items():

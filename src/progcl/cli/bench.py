@@ -48,4 +48,16 @@ def _run(options: dict[str, Any]) -> None:
 RESULTS = "results/bench"
 BENCHMARKS = {"loss": "LossBench", "epoch": "EpochBench", "probe": "ProbeBench", "sampler": "SamplerBench"}
 USAGE = "{loss,epoch,probe,sampler} [options]"
-BENCH = Command("Measure time and memory against straightforward versions, by turns.", USAGE, _add_arguments, _run)
+SCREEN = """
+  --out DIR           folder for the result
+  --repeats N         rounds in which the sides take turns; the median counts
+  --data NAME         epoch: preset or data set; probe: data set
+  --nodes N           loss: where all sides are compared; sampler: of the graph
+  --width N           loss: of the vectors; epoch: of the layer
+  --sizes LIST        loss: where time and memory are measured: "[2048, 4096]"
+  --splits N          probe: random splits
+  --data-root DIR     where published data is
+  --help-all          every option with its type and default
+"""
+HELP = "Measure time and memory against straightforward versions, by turns."
+BENCH = Command(HELP, USAGE, _add_arguments, _run, SCREEN)

@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser
 
 from progcl.budget import Budget, parse_duration
 from progcl.cli.options import (
+    EVERYDAY,
     Command,
     add_allow_code,
     add_config_flags,
@@ -46,8 +47,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
     networks = ".graphml, .gexf, .gml or node-link .json (text may be .gz), or a folder with nodes.csv and edges.csv"
     add_file_arguments(parser, f"your graph: edges as {tables}; {others}, {networks}")
     parser.add_argument("-o", "--out", type=str, help="folder of the result; a new one below runs/ if not given")
+    parser.add_argument("--directed", action="store_true", help="take hops along the edges and against them")
     parser.add_argument("--budget", type=str, help="time limit for everything: 90s, 5m, 1h30m")
-    parser.add_argument("--dim", type=int, help="reduce the embedding to so many numbers per node, by PCA")
+    parser.add_argument("--evaluate", type=str, choices=["links"], help=EVALUATE)
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the result in --out")
     add_allow_code(parser)
@@ -61,12 +63,16 @@ def _run(options: dict[str, Any]) -> None:
     out = choose_run_folder(options, options["file"])
     require_free_folder(out, options)
     overrides = config_overrides(options)
-    if options.get("dim") is not None:
-        overrides["output.dim"] = options["dim"]
+    if options.get("evaluate"):
+        overrides.setdefault("data.holdout", HELD_OUT)
     overrides |= column_options(options)
+    if options.get("directed"):
+        overrides["data.directed"] = True
     content = None if options.get("resume") else read_files(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed
+    from progcl.evaluation.clusters import describe_run_clusters
+    from progcl.evaluation.links import format_link_table, load_link_scores
     from progcl.evaluation.scores import format_table, load_scores
     from progcl.training.signals import StopRequest
 
@@ -87,6 +93,10 @@ def _run(options: dict[str, Any]) -> None:
             raise
     if result.score:
         print(format_table(load_scores(out)), file=sys.stderr)
+    if result.links:
+        print(format_link_table(load_link_scores(out)), file=sys.stderr)
+    if clusters := describe_run_clusters(out, len(result.embeddings)):
+        print(clusters, file=sys.stderr)
     print(f"to see it, open {out / 'report.html'}", file=sys.stderr)
     print(out / "embeddings.npz")
 
@@ -97,9 +107,9 @@ def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     from progcl.data.formats import read_node_data
     from progcl.data.join import JoinOptions
 
-    given = {key: overrides.get(f"data.{key}") for key in ("source", "target", "id_column", "label_column", "scale")}
+    given = {key: overrides.get(f"data.{key}") for key in ("id_column", "label_column", "scale")}
     files = {f"{name}_from": options.get(name) for name in ("features", "labels", "ids")}
-    ends = {"source": given["source"], "target": given["target"]}
+    ends = {key: overrides.get(f"data.{key}") for key in ("source", "target", "weight")}
     choice = JoinOptions(given["id_column"], given["label_column"], given["scale"] is not False)
     with show_reading():
         return read_node_data(options["file"], **files, **ends, options=choice)
@@ -108,8 +118,35 @@ def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
 COLUMNS = {  # flags that name a column
     "source": "of an edge list with one end of an edge, if it is not named so and not the first",
     "target": "with the other end",
+    "weight": "with the weights of edges; in other files an attribute of edges or an array; none uses no weights",
     "id-column": "that names the node in tables of features and labels",
     "label-column": "that holds the class, in --labels or among the features",
 }
-USAGE = "GRAPH [-o DIR] [--features FILE] [--labels FILE] [--dim N] [--budget TIME] [--SECTION.KEY VALUE ...]"
-EMBED = Command("Embed the nodes of your own graph.", USAGE, _add_arguments, _run)
+HELD_OUT = 0.1  # share of the edges, for --evaluate links
+EVALUATE = "links: hold out a tenth of the edges before anything is computed, and score the embedding by them"
+USAGE = "GRAPH [-o DIR] [--features FILE] [--labels FILE] [options]"
+SCREEN = """
+  GRAPH               edges as .csv, .tsv, .txt, .edgelist or .parquet; .npz,
+                      .npy, .pt, .safetensors, .mtx, .graphml, .gexf, .gml,
+                      .json; or a folder with nodes.csv and edges.csv
+  -o, --out DIR       folder of the result; a new one below runs/ if not given
+  --features FILE     features of the nodes: a table that names them, .npy, .npz
+  --labels FILE       classes: for the map and a score, never for training
+  --source, --target, --id-column, --label-column NAME
+                      columns, where they are not named so
+  --dim N             reduce the embedding to N numbers per node, by PCA
+  --clusters K        add clusters to tables and report: a number, or auto
+  --evaluate links    hold out a tenth of the edges, score the embedding by them
+  --budget TIME       time limit for everything: 90s, 5m, 1h30m
+  --epochs N          passes over the graph; chosen by its size if not given
+  --seed N            another seed, another embedding
+  --device NAME       auto, cpu, cuda or mps
+  --resume, --force   continue from the checkpoint in --out, or overwrite it
+  --help-all          every option with its type and default
+
+Every setting has a flag, as in --encoder.hidden 128 or --miner progcl-weight.
+
+example: progcl embed edges.csv --features people.csv --dim 64 -o people
+"""
+NAMES = {**EVERYDAY, "--clusters": "output.clusters"}
+EMBED = Command("Embed the nodes of your own graph.", USAGE, _add_arguments, _run, SCREEN, NAMES)

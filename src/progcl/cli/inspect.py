@@ -1,4 +1,4 @@
-"""Commands that look at what there is: ls, show, and for a finished run eval, neighbors, export, report."""
+"""Commands that look at what there is: ls, show, and for a finished run eval and report."""
 
 from __future__ import annotations
 
@@ -45,34 +45,6 @@ def _eval(options: dict[str, Any]) -> None:
 
     data = load_data(config.data, options.get("data_root"), run)
     print(format_table(rescore(run, config, data, keep=not overrides)))
-
-
-def _add_neighbors_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=str, help="folder of a finished run")
-    parser.add_argument("node", type=str, help="name of a node, or its number from 0 if nodes have no names")
-    parser.add_argument("--number", type=int, default=10, help="how many neighbors to print")
-
-
-def _neighbors(options: dict[str, Any]) -> None:
-    from progcl.export import find_node, load_run_embeddings, nearest
-
-    vectors, ids = load_run_embeddings(Path(options["run"]))
-    rows = nearest(vectors, find_node(options["node"], ids), options.get("number", 10))
-    print("\n".join(["node\tcosine", *(f"{ids[node]}\t{cosine:.4f}" for node, cosine in rows)]))
-
-
-def _add_export_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=str, help="folder of a finished run")
-    parser.add_argument("--format", type=str, default="npz", help="npz, parquet, word2vec or tensorboard")
-    parser.add_argument("--out", type=str, help="file (tensorboard: folder) to write; beside the run if not given")
-    parser.add_argument("--force", action="store_true", help="overwrite what is there")
-
-
-def _export(options: dict[str, Any]) -> None:
-    from progcl.export import export
-
-    out = Path(options["out"]) if options.get("out") else None
-    print(export(Path(options["run"]), options.get("format", "npz"), out, options.get("force", False)))
 
 
 def _add_report_arguments(parser: ArgumentParser) -> None:
@@ -200,22 +172,10 @@ LISTS: dict[str, Callable[[], list[tuple[str, ...]]]] = {
     "presets": _list_presets,
 }
 EVAL = Command(
-    "Probe the embedding of a finished run again; without options the scores are kept for its report.",
+    "Probe the embedding of a finished run again, for its report.",
     "RUN [options]",
     _add_eval_arguments,
     _eval,
-)
-NEIGHBORS = Command(
-    "Print the nodes most similar to one, by the embedding of a run.",
-    "RUN NODE [--number K]",
-    _add_neighbors_arguments,
-    _neighbors,
-)
-EXPORT = Command(
-    "Write the embedding of a run in another tool's format.",
-    "RUN [--format FORMAT] [--out PATH] [--force]",
-    _add_export_arguments,
-    _export,
 )
 REPORT = Command(
     "Write the report of a run: map, curves, neighbors, scores.", "RUN [--out FILE]", _add_report_arguments, _report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 import warnings
 from importlib.metadata import version
 from typing import Any
@@ -15,31 +16,41 @@ from tqdm import tqdm
 from progcl.cli.bench import BENCH
 from progcl.cli.embed import EMBED
 from progcl.cli.info import INFO
-from progcl.cli.inspect import EVAL, EXPORT, LS, NEIGHBORS, REPORT, SHOW
-from progcl.cli.options import Command
+from progcl.cli.inspect import EVAL, LS, REPORT, SHOW
+from progcl.cli.links import EXPORT, LINKS, NEIGHBORS
+from progcl.cli.options import Command, expand_everyday, suggest_flag
 from progcl.cli.reproduce import REPRODUCE
 from progcl.cli.train import TRAIN
 from progcl.config.load import explain
 from progcl.errors import InputError
+from progcl.registry import pick
 
-EPILOG = """examples:
-  progcl embed my_graph.csv --features x.npy      your own graph
-  progcl info my_graph.csv                        what it is like, and how long that takes
-  progcl train digits                             a graph that comes with the package
-  progcl train photo --miner.name progcl-mix      a preset with one option changed
-  progcl train photo --out runs/a --resume        continue after a crash
-  progcl eval runs/a --protocol bgrl              probe again, by another protocol
-  progcl neighbors runs/a 17                      nodes most similar to node 17
-  progcl export runs/a --format word2vec          embeddings for another tool
-  torchrun --nproc-per-node 2 -m progcl train physics --out runs/p     in two processes, or on many machines
-  progcl report runs/a                            the run on one page, with a map of the nodes
-  progcl reproduce table2 --data photo --dry-run  a table of the paper: what is there, what is missing
-  progcl bench loss                               time and memory against dense autograd
-  progcl ls presets"""
+EXAMPLES = """examples:
+  progcl embed my_graph.csv --features x.npy     your own graph
+  progcl info my_graph.csv                       what it is like, and how long that takes
+  progcl links runs/my_graph --top 20            its most probable missing edges
+  progcl train photo --miner progcl-mix          a preset, one option changed
+  progcl train photo --out runs/a --resume       continue after a crash
+  progcl export runs/a --format word2vec         embeddings for another tool
+  progcl COMMAND --help                          the options of a command"""
+WIDTH = 80  # of the help, in columns
 
 
 class Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Types and defaults of every option, and the examples as they are written."""
+
+
+class HelpAll(argparse.Action):
+    """Print every option with its type and default, where --help has those that people use."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "nargs": 0, "default": argparse.SUPPRESS})
+
+    def __call__(self, parser: Any, *_: Any, **__: Any) -> None:
+        """Print, and end."""
+        parser.screen = ""
+        parser.print_help()
+        parser.exit()
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -53,6 +64,9 @@ def main(argv: list[str] | None = None) -> None:
         except InputError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
+        except BrokenPipeError:  # whoever read stdout has seen enough, as in `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
+            sys.exit(141)
         except OSError as error:
             print(f"error: {error}\n\nhint: check the path, its permissions, and the room on the disk", file=sys.stderr)
             sys.exit(2)
@@ -63,11 +77,15 @@ def main(argv: list[str] | None = None) -> None:
 
 def _run(argv: list[str]) -> None:
     parser, commands = _parsers()
-    flags = commands[argv[0]].flags if argv and argv[0] in commands else list(commands)
+    if argv and not argv[0].startswith("-"):
+        pick(COMMANDS, argv[0], "command")
+    known = COMMANDS.get(argv[0]) if argv else None
+    flags = [*commands[argv[0]].flags, *known.everyday] if known else parser.flags
     try:
-        parsed = parser.parse_args(argv, defaults=False).as_dict()
+        words = expand_everyday(argv, known.everyday) if known else argv
+        parsed = parser.parse_args(words, defaults=False).as_dict()
     except argparse.ArgumentError as error:
-        raise explain(error, flags) from None
+        raise explain(error, lambda flag: suggest_flag(flag, flags)) from None
     name = parsed.get("command")
     if name is None:
         parser.print_help()
@@ -76,10 +94,23 @@ def _run(argv: list[str]) -> None:
 
 
 class Parser(ArgumentParser):
-    """A parser that raises instead of exiting, and takes full option names only."""
+    """A parser that raises instead of exiting, takes full option names only, and has --help on one screen.
 
-    def __init__(self, **options: Any) -> None:
+    Attributes:
+        screen: what --help prints below the usage, instead of all options
+    """
+
+    def __init__(self, screen: str = "", **options: Any) -> None:
         super().__init__(exit_on_error=False, allow_abbrev=False, formatter_class=Help, **options)
+        self.screen = screen
+        if screen:
+            self.add_argument("--help-all", action=HelpAll, help="every option with its type and default")
+
+    def format_help(self, *formatter: Any) -> str:
+        """The screen, or every option."""
+        if not self.screen:
+            return super().format_help(*formatter)
+        return f"usage: {self.usage}\n\n{self.description}\n\n{self.screen.strip(chr(10))}\n"
 
     @property
     def flags(self) -> list[str]:
@@ -89,18 +120,31 @@ class Parser(ArgumentParser):
 
 def _parsers() -> tuple[Parser, dict[str, Parser]]:
     parser = Parser(
+        screen=_describe_commands(),
         prog="progcl",
+        usage="progcl [--version] COMMAND ...",
         description="Node embeddings without labels, with negatives chosen by probability (ProGCL).",
-        epilog=EPILOG,
         version=version("progcl"),
     )
     subcommands = parser.add_subcommands(dest="command", required=False)
     commands = {}
     for name, command in COMMANDS.items():
-        commands[name] = Parser(description=command.help, usage=f"progcl {name} {command.usage}")
+        names = ", ".join(f"{flag} is --{key}" for flag, key in command.everyday.items())
+        epilog = textwrap.fill(f"everyday names: {names}", WIDTH) if names else None
+        shown: dict[str, Any] = {"screen": command.screen, "description": command.help, "epilog": epilog}
+        commands[name] = Parser(**shown, usage=f"progcl {name} {command.usage}")
         command.add_arguments(commands[name])
         subcommands.add_subcommand(name, commands[name], help=command.help)
     return parser, commands
+
+
+def _describe_commands() -> str:
+    """A line for each command, and examples."""
+    lines = [
+        textwrap.fill(command.help, WIDTH, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
+        for name, command in COMMANDS.items()
+    ]
+    return "\n".join([*lines, "", EXAMPLES])
 
 
 COMMANDS: dict[str, Command] = {
@@ -109,6 +153,7 @@ COMMANDS: dict[str, Command] = {
     "train": TRAIN,
     "eval": EVAL,
     "neighbors": NEIGHBORS,
+    "links": LINKS,
     "export": EXPORT,
     "report": REPORT,
     "reproduce": REPRODUCE,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import SequenceMatcher
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from jsonargparse import ArgumentParser
@@ -17,12 +19,61 @@ from progcl.errors import InputError
 
 
 class Command(NamedTuple):
-    """One command of `progcl`: its help, its arguments, and what it does with them."""
+    """One command of `progcl`: its help, its arguments, and what it does with them.
+
+    Attributes:
+        screen: what --help prints of many options: those that people use, a line each; empty prints all
+        everyday: short names of configuration keys, by flag
+    """
 
     help: str
     usage: str
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[dict[str, Any]], None]
+    screen: str = ""
+    everyday: Mapping[str, str] = MappingProxyType({})
+
+
+EVERYDAY = {
+    "--epochs": "train.epochs",
+    "--lr": "train.lr",
+    "--seed": "train.seed",
+    "--device": "train.device",
+    "--dim": "output.dim",
+    "--method": "method.name",
+    "--miner": "miner.name",
+    "--splits": "probe.splits",
+}
+
+
+def expand_everyday(argv: list[str], everyday: Mapping[str, str]) -> list[str]:
+    """Replace everyday names by the flags of their configuration keys: `--epochs=5` is `--train.epochs=5`."""
+    words = (word.partition("=") for word in argv)
+    return [(f"--{everyday[flag]}" if flag in everyday else flag) + equals + value for flag, equals, value in words]
+
+
+def suggest_flag(flag: str, flags: Iterable[str]) -> str:
+    """The one option that an unknown flag is likely to mean, as a hint; else where to look.
+
+    The last word of a dotted flag counts as its name: `--hiden` is `--encoder.hidden`. Sections, which take a whole
+    file, are never meant.
+    """
+    known = [each for each in flags if each.startswith("--") and each.removeprefix("--") not in SECTIONS]
+    wanted = flag.removeprefix("--").replace("_", "-").lower()
+    scores = {}
+    for each in known:
+        full = each.removeprefix("--").replace("_", "-")
+        names = (full, full.rpartition(".")[2])
+        likeness = max(SequenceMatcher(None, wanted, name).ratio() for name in names)
+        likeness = max(likeness, MIN_LIKENESS) if wanted.startswith(full) else likeness  # --output-folder is --out
+        scores[each] = likeness - 0.01 * ("." in full)
+    best = max(scores, key=lambda each: scores[each], default="")
+    if best and scores[best] >= MIN_LIKENESS:
+        return f"did you mean `{best}`?"
+    return "`--help` after the command lists what people use, `--help-all` every option"
+
+
+MIN_LIKENESS = 0.7  # of a flag to an unknown one, to suggest it
 
 
 def add_config_flags(parser: ArgumentParser) -> None:

@@ -102,5 +102,5 @@ def _split(names: str | None) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()] if names else []
 
 
-USAGE = "[TABLE] [--data NAMES] [--rows NAMES] [--seeds N] [--fast] [--dry-run | --only-ledger]"
+USAGE = "[TABLE] [--data NAMES] [--rows NAMES] [options]"
 REPRODUCE = Command("Run a table of the paper, and print it beside the published one.", USAGE, _add_arguments, _run)

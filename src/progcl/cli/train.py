@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser
 
 from progcl.cli.options import (
+    EVERYDAY,
     Command,
     add_allow_code,
     add_config_flags,
@@ -87,6 +88,7 @@ def _validate(config: Config, options: dict[str, Any]) -> None:
 
 def _train(config: Config, out: Path, options: dict[str, Any], stop: StopRequest) -> str:
     """Train, and return the table of scores, if there are any."""
+    from progcl.evaluation.links import format_link_table
     from progcl.evaluation.scores import describe_run, format_table
     from progcl.experiments.compare import compare
     from progcl.run import fit
@@ -98,8 +100,36 @@ def _train(config: Config, out: Path, options: dict[str, Any], stop: StopRequest
         return format_table(compare(config, out, **shared)) + "\n"
     with TensorBoard(out / "tensorboard") if options.get("tensorboard") else nullcontext() as log:
         result = fit(config, out=out, progress=True, on_epoch=log, **shared)
-    return format_table({describe_run(config, result.facts): result.score}) + "\n" if result.score else ""
+    name = describe_run(config, result.facts)
+    tables = [format_table({name: result.score})] if result.score else []
+    tables += [format_link_table({name: result.links})] if result.links else []
+    return "".join(f"{table}\n" for table in tables)
 
 
-USAGE = "SOURCE [--out DIR] [--resume | --force] [--SECTION.KEY VALUE ...]"
-TRAIN = Command("Train on a graph, embed its nodes and probe the embedding.", USAGE, _add_arguments, _run)
+USAGE = "SOURCE [--out DIR] [--resume | --force] [options]"
+SCREEN = """
+  SOURCE              a preset, a data set or a YAML file: `progcl ls presets`
+  --out DIR           run folder; a new one below runs/ if not given
+  --resume, --force   continue from the checkpoint in --out, or overwrite it
+  --method NAME       what is learned: see `progcl ls methods`
+  --miner NAME        how negatives are chosen: see `progcl ls miners`
+  --epochs N          passes over the graph
+  --lr X              learning rate
+  --dim N             reduce the embedding to N numbers per node, by PCA
+  --seed N            another seed, another run
+  --device NAME       auto, cpu, cuda or mps
+  --splits N          random splits of the linear evaluation
+  --tensorboard       also log the run's curves for TensorBoard
+  --data-root DIR     where published data is
+  --help-all          every option with its type and default
+
+Every setting has a flag, as in --loss.tau 0.2 or --encoder.hidden 128:
+`progcl show SOURCE` prints them all.
+
+examples:
+  progcl train digits
+  progcl train photo --miner progcl-mix --epochs 500 --seed 1
+  torchrun --nproc-per-node 2 -m progcl train physics --out runs/p
+"""
+HELP = "Train on a graph, embed its nodes and probe the embedding."
+TRAIN = Command(HELP, USAGE, _add_arguments, _run, SCREEN, EVERYDAY)

@@ -23,6 +23,7 @@ ABILITIES = {
     "miner": Ability("has no negatives for a miner", "--miner.name none"),
     "anchors": Ability("cannot contrast a part of the nodes", "--train.anchors null"),
     "hop-table": Ability("passes messages in every step", "--encoder.name gcn"),
+    "weights": Ability("takes all edges alike, whatever their weights", "--data.weight none"),
     "images": Ability("reads graphs, not images", "--data.name photo"),
 }
 

@@ -47,7 +47,7 @@ class ColesOptions(MethodOptions):
     hops: int = 8
     negatives: int = 2
     negative_weight: float = 0.9
-    supports = frozenset({"inductive"})
+    supports = frozenset({"inductive", "weights"})
 
     def __post_init__(self) -> None:
         in_range("hops", self.hops, 0, hint="COLES uses 8")

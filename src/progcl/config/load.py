@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,8 @@ def change_miner(config: Config, name: str) -> Config:
     return replace(config, miner=kind(**{**shared, **config.miner.others.get(name, {})}))
 
 
-def explain(error: argparse.ArgumentError, flags: Iterable[str] = ()) -> InputError:
-    """Turn the parser's error into one line and a hint."""
+def explain(error: argparse.ArgumentError, suggest_flag: Callable[[str], str] = str) -> InputError:
+    """Turn the parser's error into one line and a hint; `suggest_flag` gives the one for an unknown option."""
     text = " ".join(str(error).split())
     bad = re.search(r'Parser key "([^"]+)": (.*?)(?: Errors: .*)?$', text)
     if bad:
@@ -83,14 +83,15 @@ def explain(error: argparse.ArgumentError, flags: Iterable[str] = ()) -> InputEr
         kinds = sorted(set(re.findall(r"\b(int|float|str|bool)\b", bad.group(2)))) or ["another value"]
         choices = re.search(r"Literal\[(.*?)\]", text)
         expected = f"one of {choices.group(1)}" if choices else " or ".join(kinds)
+        expected = f"int or {choices.group(1)}" if choices and "int" in kinds else expected
         expected = 'two numbers, as in "[0.3, 0.4]"' if "tuple" in text else expected
         expected = 'whole numbers, as in "[10, 10, 25]"' if bad.group(1).endswith("fanouts") else expected
         expected = """names and values, as in '{"above": 0.4}'""" if "dict" in text else expected
         message = f"`{bad.group(1)}` needs {expected}" + (f" (got {wrong.group(1)})" if wrong else "")
-        return InputError(message, "`--help` after the command lists every option with its type")
+        return InputError(message, "`--help-all` after the command lists every option with its type")
     unknown = re.search(r"--([\w.-]+)", text)
     if "nrecognized" in text and unknown:
-        return InputError(f"unknown option `--{unknown.group(1)}`", suggest(f"--{unknown.group(1)}", flags))
+        return InputError(f"unknown option `--{unknown.group(1)}`", suggest_flag(f"--{unknown.group(1)}"))
     return InputError(re.sub(r"required: \w+\.", "required: ", text))
 
 

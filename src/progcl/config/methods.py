@@ -68,7 +68,7 @@ class GcaOptions(ViewOptions):
 
     name: str = "gca"
     centrality: Literal["degree", "pagerank", "eigenvector"] = "degree"
-    supports = frozenset({"inductive", "processes", "miner", "anchors"})
+    supports = frozenset({"inductive", "processes", "miner", "anchors", "weights"})
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class MeritOptions(ViewOptions):
     momentum: float = 0.8
     balance: float = 0.5
     mined: Literal["views", "networks", "both"] = "both"
-    supports = frozenset({"processes", "miner", "anchors"})
+    supports = frozenset({"processes", "miner", "anchors", "weights"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +124,7 @@ class BgrlOptions(HopViewOptions):
     name: str = "bgrl"
     momentum: float = 0.99
     warmup: float = 0.1
-    supports = frozenset({"batches", "inductive", "hop-table"})
+    supports = frozenset({"batches", "inductive", "hop-table", "weights"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,7 +177,7 @@ class DgiOptions(HalfHopOptions):
     """Deep Graph Infomax, which has no options of its own."""
 
     name: str = "dgi"
-    supports = frozenset({"inductive"})
+    supports = frozenset({"inductive", "weights"})
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class MvgrlOptions(HalfHopOptions):
     teleport: float = 0.2
     strongest: int = 32
     sample: int = 8000
-    supports = frozenset({"inductive"})
+    supports = frozenset({"inductive", "weights"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,7 +215,7 @@ class SageOptions(HalfHopOptions):
     name: str = "sage"
     steps: int = 5
     negatives: int = 20
-    supports = frozenset({"batches", "inductive", "hop-table"})
+    supports = frozenset({"batches", "inductive", "hop-table", "weights"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -228,7 +228,7 @@ class RawOptions(MethodOptions):
     """The features as they are, which have no options."""
 
     name: str = "raw"
-    supports = frozenset({"inductive", "images"})
+    supports = frozenset({"inductive", "images", "weights"})
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class PropagatedOptions(MethodOptions):
     name: str = "propagated"
     hops: int = 2
     rank: int = 256
-    supports = frozenset({"inductive"})
+    supports = frozenset({"inductive", "weights"})
 
     def __post_init__(self) -> None:
         in_range("hops", self.hops, 0)
@@ -255,7 +255,7 @@ class HopsOptions(MethodOptions):
     """Features of several hops, with the options of section `hops`."""
 
     name: str = "hops"
-    supports = frozenset({"inductive"})
+    supports = frozenset({"inductive", "weights"})
 
 
 @dataclass(frozen=True)
@@ -268,6 +268,7 @@ class SpectralOptions(MethodOptions):
 
     name: str = "spectral"
     dim: int = 128
+    supports = frozenset({"weights"})
 
     def __post_init__(self) -> None:
         in_range("dim", self.dim, 1)
@@ -285,7 +286,7 @@ class RandomInitOptions(MethodOptions):
     """The untrained encoder, which has no options of its own."""
 
     name: str = "random-init"
-    supports = frozenset({"inductive", "hop-table"})
+    supports = frozenset({"inductive", "hop-table", "weights"})
 
 
 METHODS: dict[str, Entry[MethodOptions]] = {

@@ -45,6 +45,7 @@ class OutputConfig:
             alone; auto chooses, and weighs the learned vectors, by how well links that `method.holdout` keeps from
             training are predicted
         dim: reduce all blocks to so many principal components; null does not
+        clusters: number of clusters that `progcl embed` adds to its tables and report; auto chooses, null is none
     """
 
     smooth: list[int] = field(default_factory=list)
@@ -52,6 +53,7 @@ class OutputConfig:
     structure: int = 0
     blocks: Literal["learned", "untrained", "own", "auto"] = "learned"
     dim: int | None = None
+    clusters: int | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
         in_range("structure", self.structure, 0)
@@ -62,6 +64,8 @@ class OutputConfig:
             require_ascending("smooth", self.smooth)
         if self.dim is not None:
             in_range("dim", self.dim, 1)
+        if isinstance(self.clusters, int):
+            in_range("clusters", self.clusters, 1, hint="a whole number, or auto")
 
 
 def require_ascending(name: str, hops: list[int]) -> None:

@@ -19,6 +19,7 @@ class DataConfig:
         name: a name that `progcl ls data` lists
         normalize: scale each row of the features to absolute sum 1
         inductive: train on the training nodes alone; all nodes are embedded
+        holdout: share of the edges kept from everything, by which the embedding is scored as a predictor of links
         graph: file: your own graph, in any format of `progcl embed`
         features_from: file: array or table with the features, if the graph's file has none
         labels_from: file: array or table with the labels
@@ -28,6 +29,8 @@ class DataConfig:
         id_column: file: column of a table that names the node
         label_column: file: column of a table that holds the class
         scale: file: scale numeric columns by median and quartiles where their scales differ; null is true
+        weight: file: column, attribute or array with the weights of edges; none leaves out those that a file has
+        directed: take features of several hops along the edges and against them, instead of over undirected edges
         mapped: csbm: .npy file to map the features from instead of holding them in memory; written if it is not there
         neighbors: digits: nearest neighbors per image
         nodes: csbm: number of nodes
@@ -42,6 +45,7 @@ class DataConfig:
     name: str = "digits"
     normalize: bool = True
     inductive: bool = False
+    holdout: float = 0.0
     graph: str | None = None
     features_from: str | None = None
     labels_from: str | None = None
@@ -51,6 +55,8 @@ class DataConfig:
     id_column: str | None = None
     label_column: str | None = None
     scale: bool | None = None
+    weight: str | None = None
+    directed: bool = False
     mapped: str | None = None
     neighbors: int | None = None
     nodes: int | None = None
@@ -63,8 +69,11 @@ class DataConfig:
 
     def options(self) -> dict[str, Any]:
         """The options that were given for this one data set."""
-        common = {"name", "normalize", "inductive"}
+        common = {"name", "normalize", "inductive", "directed", "holdout"}
         return {key: value for key, value in asdict(self).items() if key not in common and value is not None}
+
+    def __post_init__(self) -> None:
+        in_range("holdout", self.holdout, 0, 0.9, "a share, such as 0.1")
 
 
 @dataclass(frozen=True)
@@ -278,6 +287,9 @@ class Config:
         if self.batch.variant == "paper" and self.method.name == "neighbors" and self.batch.size is not None:
             hint = "set --batch.variant snapshot"
             raise InputError("batches of `neighbors` are never the same: visited nodes are drawn anew", hint)
+        if self.data.directed and not self.reads_directions:
+            hint = "set --data.directed false, --output.features true, or --encoder.name hops"
+            raise InputError("nothing in this run reads the direction of edges", hint)
         if self.data.inductive and self.output.structure:
             raise InputError("walk vectors of unseen nodes are not known", "set --output.structure 0")
         self._check_half_hop()
@@ -320,6 +332,12 @@ class Config:
     def reads_hop_table(self) -> bool:
         """Whether the encoder reads features that were reduced and propagated before training."""
         return self.encoder.name in ("svd", "hops")
+
+    @property
+    def reads_directions(self) -> bool:
+        """Whether there are features of several hops, which a directed graph has along its edges and against them."""
+        in_table = self.reads_hop_table and self.encoder.hops != [0]
+        return in_table or self.output.features or self.method.name == "hops"
 
     @property
     def samples_neighbors(self) -> bool:

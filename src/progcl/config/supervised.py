@@ -32,6 +32,7 @@ class MlpOptions(SupervisedOptions):
     """A multi-layer perceptron, which has no options of its own."""
 
     name: str = "mlp"
+    supports = frozenset({"inductive", "weights"})
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class GcnOptions(SupervisedOptions):
     """GCN, which has no options of its own."""
 
     name: str = "gcn"
-    supports = frozenset({"batches", "inductive"})
+    supports = frozenset({"batches", "inductive", "weights"})
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class SageSupervisedOptions(SupervisedOptions):
     """Supervised GraphSAGE, which has no options of its own."""
 
     name: str = "sage-supervised"
-    supports = frozenset({"batches", "inductive"})
+    supports = frozenset({"batches", "inductive", "weights"})
 
 
 @dataclass(frozen=True)

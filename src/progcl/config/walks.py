@@ -22,7 +22,7 @@ class DeepWalkOptions(MethodOptions):
     walk_length: int = 40
     window: int = 10
     negatives: int = 5
-    supports = frozenset({"batches"})
+    supports = frozenset({"batches", "weights"})
 
     def __post_init__(self) -> None:
         in_range("walk_length", self.walk_length, 2, hint="DeepWalk uses 40, node2vec 80")

@@ -6,22 +6,27 @@ import gzip
 import warnings
 import zipfile
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from progcl.data.columns import find_column
 from progcl.data.tables import RawGraph, Table, as_array, edges_of, numbered_graph
+from progcl.data.weights import NO_WEIGHTS, describe_unused, refuse_name, to_weights
 from progcl.errors import InputError
 
 EDGE_NAMES = ("edge_index", "edges", "edge_list", "edge_indices")
 FEATURE_NAMES = ("x", "attr_matrix", "features", "node_features", "feat", "feats", "embeddings", "embedding")
 LABEL_NAMES = ("y", "labels", "node_labels", "label", "node_label")
+WEIGHT_NAMES = ("edge_weight", "edge_weights")  # as PyG has it
+MAYBE_WEIGHTS = ("edge_attr", "weight", "weights")  # used if they are asked for
 ID_NAMES = ("ids", "node_ids", "names", "node_names")
 CSR_PREFIXES = ("adj_", "attr_", "")
 ARRAY_NAMES = {  # arrays that are read; others in the file stay there
-    *(*EDGE_NAMES, *FEATURE_NAMES, *LABEL_NAMES, *ID_NAMES, "num_nodes"),
+    *(*EDGE_NAMES, *FEATURE_NAMES, *LABEL_NAMES, *ID_NAMES, *WEIGHT_NAMES, "num_nodes"),
     *(f"{prefix}{field}" for prefix in CSR_PREFIXES for field in ("data", "indices", "indptr", "shape")),
 }
 ARRAY_LAYOUTS = (
@@ -32,30 +37,37 @@ ARRAY_LAYOUTS = (
 Arrays = Mapping[str, Any]
 
 
-def read_npz(path: Path) -> RawGraph:
+def read_npz(path: Path, weight: str | None = None) -> RawGraph:
     """A graph in arrays as numpy or scipy save them."""
-    return _to_graph(*_load_npz(path))
+    return _to_graph(*_load_npz(path, weight), weight)
 
 
-def read_safetensors(path: Path) -> RawGraph:
+def read_safetensors(path: Path, weight: str | None = None) -> RawGraph:
     """A graph in arrays as safetensors saves them."""
-    return _to_graph(*_load_safetensors(path))
+    return _to_graph(*_load_safetensors(path), weight)
 
 
-def read_pt(path: Path) -> RawGraph:
+def read_pt(path: Path, weight: str | None = None) -> RawGraph:
     """A graph in a PyG `Data` or a dict of tensors; nothing that could run code is loaded."""
-    return _to_graph(*_load_pt(path))
+    return _to_graph(*_load_pt(path, weight), weight)
 
 
-def read_npy(path: Path) -> RawGraph:
+def read_npy(path: Path, weight: str | None = None) -> RawGraph:
     """Edges [2, E] or [E, 2] in one array."""
+    refuse_name(weight, f"`{path}`")
     return numbered_graph(orient_edges(_load_npy(path), wide=True))
 
 
-def read_mtx(path: Path) -> RawGraph:
+def read_mtx(path: Path, weight: str | None = None) -> RawGraph:
     """An adjacency matrix in Matrix Market's format."""
-    edges, nodes = edges_of(_load_mtx(path))
-    return numbered_graph(edges, nodes=nodes)
+    return matrix_graph(_load_mtx(path), weight)
+
+
+def matrix_graph(adjacency: Any, weight: str | None = None) -> RawGraph:
+    """A graph from an adjacency matrix [N, N], whose entries are the weights of its edges unless `weight` is none."""
+    refuse_name(weight, "an adjacency matrix")
+    edges, nodes, weights = edges_of(adjacency)
+    return numbered_graph(edges, nodes=nodes, weights=None if weight == NO_WEIGHTS else weights)
 
 
 def read_array_table(path: Path) -> Table:
@@ -87,11 +99,11 @@ def orient_edges(edges: Any, wide: bool = True) -> Any:
     return edges.T if is_tall else edges
 
 
-def _load_npz(path: Path) -> tuple[Arrays, Collection[str]]:
+def _load_npz(path: Path, weight: str | None = None) -> tuple[Arrays, Collection[str]]:
     if not zipfile.is_zipfile(path):
         raise zipfile.BadZipFile("it is no archive of arrays")
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        return {name: file[name] for name in ARRAY_NAMES & set(file.files)}, file.files
+        return {name: file[name] for name in (ARRAY_NAMES | {weight or ""}) & set(file.files)}, file.files
 
 
 def _load_safetensors(path: Path) -> tuple[Arrays, Collection[str]]:
@@ -101,7 +113,7 @@ def _load_safetensors(path: Path) -> tuple[Arrays, Collection[str]]:
     return arrays, arrays
 
 
-def _load_pt(path: Path) -> tuple[Arrays, Collection[str]]:
+def _load_pt(path: Path, weight: str | None = None) -> tuple[Arrays, Collection[str]]:
     import torch
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -116,7 +128,8 @@ def _load_pt(path: Path) -> tuple[Arrays, Collection[str]]:
     content = {"x": content} if isinstance(content, torch.Tensor) else content
     if not isinstance(content, Mapping):
         raise InputError(f"`{path}` holds a {type(content).__name__}", "save a PyG Data or a dict of tensors")
-    arrays = {name: as_array(content[name]) for name in ARRAY_NAMES & set(content) if content[name] is not None}
+    names = (ARRAY_NAMES | {weight or ""}) & set(content)
+    arrays = {name: as_array(content[name]) for name in names if content[name] is not None}
     return arrays, [str(name) for name in content]
 
 
@@ -139,21 +152,41 @@ def _pick(arrays: Arrays, names: Collection[str]) -> Any:
     return next((arrays[name] for name in names if name in arrays), None)
 
 
-def _to_graph(arrays: Arrays, present: Collection[str]) -> RawGraph:
-    """A graph from arrays in one of the usual layouts; edges are indices of rows, whatever the nodes' names."""
+def _to_graph(arrays: Arrays, present: Collection[str], weight: str | None = None) -> RawGraph:
+    """A graph from arrays in one of the usual layouts; edges are indices of rows, whatever the nodes' names.
+
+    Weights are the array `weight`; else `edge_weight`, or the entries of a CSR matrix.
+    """
     ids, y, x = _pick(arrays, ID_NAMES), _pick(arrays, LABEL_NAMES), _pick(arrays, FEATURE_NAMES)
     x = _csr_matrix(arrays, "attr_") if x is None and "attr_indptr" in arrays else x
     nodes = int(arrays["num_nodes"]) if "num_nodes" in arrays else None
     prefix = next((prefix for prefix in ("adj_", "") if f"{prefix}indptr" in arrays), None)
     name = next((name for name in EDGE_NAMES if name in arrays), None)
+    entries = None
     if name is not None:
         edges = orient_edges(arrays[name], wide=name == "edge_index")
     elif prefix is not None:
-        edges, nodes = edges_of(_csr_matrix(arrays, prefix))
+        edges, nodes, entries = edges_of(_csr_matrix(arrays, prefix))
     else:
         names = ", ".join(sorted(present)) or "no arrays"
         raise InputError(f"there are no edges among {names}", f"needed: {ARRAY_LAYOUTS}")
-    return numbered_graph(edges, x, y, ids, nodes)
+    weights, remarks = _find_weights(arrays, present, weight, entries, edges.shape[-1])
+    return replace(numbered_graph(edges, x, y, ids, nodes, weights), remarks=remarks)
+
+
+def _find_weights(
+    arrays: Arrays, present: Collection[str], weight: str | None, entries: Any, edges: int
+) -> tuple[Any, tuple[str, ...]]:
+    """Weights [E] by name, or the entries of the adjacency matrix, or None; and a remark on others."""
+    if weight == NO_WEIGHTS:
+        return None, ()
+    if weight is not None:
+        name = find_column([str(name) for name in present], weight, "the file", "--weight")
+        return to_weights(arrays[name], edges, name), ()
+    for name in (name for name in WEIGHT_NAMES if name in arrays):
+        return to_weights(arrays[name], edges, name), (f"weights of edges are read from `{name}`",)
+    unused = [name for name in MAYBE_WEIGHTS if name in present] if entries is None else []
+    return entries, (describe_unused(unused, "array"),) if unused else ()
 
 
 def _csr_matrix(arrays: Arrays, prefix: str) -> Any:

@@ -21,6 +21,7 @@ from torch_geometric.utils import coalesce
 
 from progcl.config.schema import DataConfig
 from progcl.data.formats import read_graph
+from progcl.data.holdout import hold_out_links
 from progcl.data.images import Cifar10, Cifar10Jpeg
 from progcl.data.join import NodeData
 from progcl.data.mapped import require_inside
@@ -119,15 +120,21 @@ def load_data(
         InputError: also if mapped features would be written elsewhere than below the data root or the folder of the run
     """
     if content is not None:
-        data = prepare(content.to_data())
-        return normalize_features(data) if config.normalize else data
+        return _prepare(content.to_data(), config.normalize, config.directed, config.holdout)
     if config.mapped:
         require_inside(Path(config.mapped), [*([Path(run)] if run else []), *roots(root)])
-    return load_dataset(config.name, root, config.normalize, **config.options())
+    return load_dataset(config.name, root, config.normalize, config.directed, config.holdout, **config.options())
 
 
 @single_precision()
-def load_dataset(name: str, root: str | Path | None = None, normalize: bool = True, **options: Any) -> Data:
+def load_dataset(
+    name: str,
+    root: str | Path | None = None,
+    normalize: bool = True,
+    directed: bool = False,
+    holdout: float = 0.0,
+    **options: Any,
+) -> Data:
     """Load a graph by name, and prepare it (see `prepare`).
 
     Args:
@@ -135,6 +142,8 @@ def load_dataset(name: str, root: str | Path | None = None, normalize: bool = Tr
         root: folder of published data; next, that of the environment variable PROGCL_DATA and the user's cache are
             searched, then it is downloaded
         normalize: scale every row of the features to an L1 norm of 1
+        directed: keep the direction of edges for features of several hops, where the data has it
+        holdout: share of the edges to hold out before anything else (see `hold_out_links`)
         options: of a built-in graph, such as `csbm(nodes=...)`
 
     Returns:
@@ -157,7 +166,12 @@ def load_dataset(name: str, root: str | Path | None = None, normalize: bool = Tr
     else:
         _refuse_options(name, options, list(inspect.signature(entry).parameters))
         data = entry(**options)
-    data = prepare(data)
+    return _prepare(data, normalize, directed, holdout)
+
+
+def _prepare(data: Data, normalize: bool, directed: bool, holdout: float) -> Data:
+    """Hold out links, before anything is computed from the graph; then prepare what is left."""
+    data = prepare(hold_out_links(data, holdout) if holdout else data, directed)
     return normalize_features(data) if normalize else data
 
 

@@ -99,6 +99,11 @@ class TextFile:
         found = self._read_with_arrow(places, text_places, width) if self._is_large() else None
         return dict(zip(names, found or self._read_rows(places), strict=True))
 
+    def is_numeric(self, name: str) -> bool:
+        """Whether the first row below the header has a number in a column."""
+        row, columns = next(self._rows(), (0, self.first))[1], self.all_names()
+        return len(row) == len(columns) and is_number(row[columns.index(name)])
+
     def all_names(self) -> list[str]:
         """Names of all columns, with an empty one for row names that the header lacks."""
         return ["", *self.names] if self.has_header and self._width() == len(self.first) + 1 else self.names

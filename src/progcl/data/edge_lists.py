@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -17,10 +17,12 @@ from progcl.data.columns import (
     is_number,
     match_edge_headers,
     quote_names,
+    take_rows,
     to_text,
 )
-from progcl.data.delimited import TextFile
+from progcl.data.delimited import FREE_TEXT, TextFile
 from progcl.data.tables import RawGraph, link_names
+from progcl.data.weights import NO_WEIGHTS, describe_unused, read_attribute, read_weights
 from progcl.errors import InputError
 
 MIN_ROWS_BELOW_HEADER = 10  # in a shorter file, two words that never come again may well be an edge
@@ -47,47 +49,99 @@ class TableFile(Protocol):
     def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
         """Read columns; those `as_text` as they are written."""
 
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column holds numbers, as far as can be told without reading it."""
 
-def read_edges(file: TableFile, source: str | None = None, target: str | None = None) -> RawGraph:
+
+def read_edges(
+    file: TableFile, source: str | None = None, target: str | None = None, weight: str | None = None
+) -> RawGraph:
     """Edges from the columns `source` and `target`, else from two that are named so, else from the first two.
 
+    Their weights are those of the column `weight`; None reads none, and says which columns could be weights.
+
     Raises:
-        InputError: if there is no such column, if a name is missing, or if the table is one of nodes
+        InputError: if there is no such column, if a name or weight is missing, or if the table is one of nodes
     """
     if (source is None) != (target is None):
         raise InputError("--source and --target go together", "name both columns, or none")
     if len(file.names) < 2:
         raise InputError(f"`{file.path}` has {len(file.names)} column, an edge needs 2", "source and target")
-    if isinstance(file, TextFile) and file.has_header is not True and source is not None:
-        named = replace(file, has_header=True)
-        file = file if source.isdecimal() else named
-    first, second, remarks = _choose_columns(file, source, target)
-    columns = file.read([first, second], [first, second])
+    file, weight, attribute = _find_weight_column(file, source, weight)
+    first, second, remarks = _choose_columns(file, source, target, weight)
+    columns = file.read([first, second, *([weight] if weight else [])], [first, second])
     pair = (to_text(columns[first]), to_text(columns[second]))
+    third = columns[weight] if weight else None
     if isinstance(file, TextFile) and file.has_header is None and _is_header(*pair):
         words = quote_names([file.first[int(first) - 1], file.first[int(second) - 1]])
         remarks.append(f"the first line ({words}) is read as a header, since these words name no other node")
         pair = tuple(Text(column.codes[1:], column.values) for column in pair)  # type: ignore[assignment]
+        third = None if third is None else take_rows(third, np.arange(1, len(pair[0].codes) + 1))
+        file = replace(file, has_header=True)
     _require_names(file, (first, second), pair)
-    return replace(link_names(*pair), remarks=tuple(remarks))
+    weights = None
+    if third is not None and weight is not None:
+        values = third if attribute is None else read_attribute(third, attribute)
+        weights = read_weights(values, attribute or weight, _locator(file))
+    return replace(link_names(*pair), remarks=tuple(remarks), weights=weights)
 
 
-def _choose_columns(file: TableFile, source: str | None, target: str | None) -> tuple[str, str, list[str]]:
+def _find_weight_column(
+    file: TableFile, source: str | None, weight: str | None
+) -> tuple[TableFile, str | None, str | None]:
+    """The file, read with a header if columns are named; the column of weights; and which attribute of it is meant."""
+    weight, attribute = None if weight == NO_WEIGHTS else weight, None
+    if isinstance(file, TextFile):
+        has_attributes = file.delimiter == FREE_TEXT and len(file.names) > 2
+        if has_attributes and weight is not None and not weight.isdecimal():
+            weight, attribute = file.names[2], weight
+        named = [name for name in (source, weight) if name is not None and not name.isdecimal()]
+        file = replace(file, has_header=True) if named and file.has_header is not True else file
+    return file, find_column(file.names, weight, str(file.path), "--weight") if weight else None, attribute
+
+
+def _choose_columns(
+    file: TableFile, source: str | None, target: str | None, weight: str | None
+) -> tuple[str, str, list[str]]:
     """Names of the two columns, and what there is to say about them."""
     names, path = file.names, str(file.path)
     if source is not None and target is not None:
-        return find_column(names, source, path, "--source"), find_column(names, target, path, "--target"), []
+        given = find_column(names, source, path, "--source"), find_column(names, target, path, "--target")
+        return *given, _describe_unread(file, [name for name in names if name not in given], weight)
     pair = match_edge_headers(names) if file.has_header else None
-    unread = [name for name in names if name not in (pair or names[:2])]
+    candidates = [name for name in names if name != weight]
+    if len(candidates) < 2:
+        raise InputError(f"`{path}` has 2 columns, an edge needs 2 beside its weight", "source, target and weight")
+    ends = pair or (candidates[0], candidates[1])
+    unread = [name for name in names if name not in ends]
     if pair:
-        return *pair, [f"further columns are not read: {quote_names(unread)}"] if unread else []
+        return *ends, _describe_unread(file, unread, weight)
     if file.has_header and names[0].lower() in ID_HEADERS:
         line = ", ".join(names)[:60]
         hint = "--features takes such tables; for edges, name the columns with --source and --target"
         raise InputError(f"`{path}` begins with `{line}`, the header of a table of nodes", hint)
     others = f", the first two of {len(names)} (--source and --target choose others)" if unread else ""
-    chosen = f"edges are read from the columns {quote_names(names[:2])}{others}"
-    return names[0], names[1], [chosen] if file.has_header or unread else []
+    chosen = f"edges are read from the columns {quote_names(ends)}{others}"
+    remarks = [chosen] if file.has_header or unread else []
+    return *ends, [*remarks, *_describe_unread(file, unread, weight)]
+
+
+def _describe_unread(file: TableFile, unread: list[str], weight: str | None) -> list[str]:
+    """Sentences on columns that are not read, and on those that could be weights."""
+    if weight is not None:
+        rest = [name for name in unread if name != weight]
+        return [f"further columns are not read: {quote_names(rest)}"] if rest else []
+    numeric = [name for name in unread if file.is_numeric(name)]
+    others = [name for name in unread if name not in numeric]
+    remarks = [f"further columns are not read: {quote_names(others)}"] if others else []
+    return [*remarks, describe_unused(numeric)] if numeric else remarks
+
+
+def _locator(file: TableFile) -> Callable[[int], str]:
+    """Where a row of the file is, for messages."""
+    if isinstance(file, TextFile):
+        return lambda row: f"`{file.path}`: line {file.find_line(row)}"
+    return lambda row: f"`{file.path}`: row {row}"
 
 
 def _is_header(source: Text, target: Text) -> bool:

@@ -1,8 +1,9 @@
 """Graphs and tables of nodes from users' files.
 
-To add a format, write a function that takes a path and returns a `RawGraph` (or a `Table`), enter it by its file
-extension in the table at the foot of this module, and add a line to `GRAPH_FILES` in tests/data/test_formats.py. A
-reader may let its library raise: `_read` turns what `READ_ERRORS` lists into one line that names the file.
+To add a format, write a function that takes a path and the name of weights (None if none is asked for) and returns a
+`RawGraph`, or one that takes a path and returns a `Table`; enter it by its file extension in the table at the foot of
+this module, and add a line to `GRAPH_FILES` in tests/data/test_formats.py. A reader may let its library raise: `_read`
+turns what `READ_ERRORS` lists into one line that names the file.
 
 Nothing here imports torch, unless a file is torch's own: errors about files come at once.
 """
@@ -50,6 +51,7 @@ def read_graph(
     id_column: str | None = None,
     label_column: str | None = None,
     scale: bool = True,
+    weight: str | None = None,
 ) -> Data:
     """A graph of your own from a file; `progcl embed --help` lists the formats.
 
@@ -63,18 +65,20 @@ def read_graph(
         id_column: column that names the nodes in a table of features or labels
         label_column: column that holds the classes
         scale: scale numeric columns by median and quartiles where their scales differ
+        weight: column of an edge list, attribute of edges or array that holds the weights of edges; `none` leaves out
+            those that a file has
 
     Returns:
-        `Data` with `edge_index` [2, E], `ids` (the names of the nodes), `x` [N, F] if there are features, `y` [N] (-1
-        is unknown) with the names of its `classes` if there are labels, and `remarks`: what was read how.
+        `Data` with `edge_index` [2, E], `edge_weight` [E] if there are weights, `ids` (the names of the nodes), `x`
+        [N, F] if there are features, `y` [N] (-1 is unknown) with the names of its `classes` if there are labels, and
+        `remarks`: what was read how.
 
     Raises:
         InputError: if a file cannot be read, or if the files do not fit together
     """
     options = JoinOptions(id_column, label_column, scale)
-    return read_node_data(
-        graph, features_from, labels_from, ids_from, source=source, target=target, options=options
-    ).to_data()
+    ends = {"source": source, "target": target, "weight": weight}
+    return read_node_data(graph, features_from, labels_from, ids_from, **ends, options=options).to_data()
 
 
 def read_node_data(
@@ -85,6 +89,7 @@ def read_node_data(
     *,
     source: str | None = None,
     target: str | None = None,
+    weight: str | None = None,
     options: JoinOptions | None = None,
 ) -> NodeData:
     """The same as `read_graph`, as arrays and without torch."""
@@ -93,7 +98,7 @@ def read_node_data(
     if nodes is not None and features_from is not None:
         hint = f"add the features to it, or name `{edges}` as the graph"
         raise InputError(f"`{path}` has its features in `{nodes.name}`", hint)
-    raw = _read(edges, lambda file: _read_raw_graph(file, source, target))
+    raw = _read(edges, lambda file: _read_raw_graph(file, source, target, weight))
     table = nodes or features_from
     features = read_table(table, options) if table else None
     labels = read_table(labels_from, options) if labels_from else None
@@ -101,22 +106,27 @@ def read_node_data(
     return join(raw, features, labels, ids, options)
 
 
+def read_pairs(path: str | Path) -> RawGraph:
+    """Read pairs of nodes from a file as if they were edges: `names`, and `edges` [2, n] between them, in order."""
+    return _read(Path(path), lambda file: _read_raw_graph(file, None, None, None))
+
+
 def read_table(path: str | Path, options: JoinOptions) -> Table:
     """Read a table of nodes in the format that its file extension says."""
     return _read(Path(path), lambda file: _read_columns(file, options))
 
 
-def _read_raw_graph(path: Path, source: str | None, target: str | None) -> RawGraph:
+def _read_raw_graph(path: Path, source: str | None, target: str | None, weight: str | None) -> RawGraph:
     suffix = _suffix(path)
     if suffix in TABLE_FILES:
-        return read_edges(TABLE_FILES[suffix](path), source, target)
+        return read_edges(TABLE_FILES[suffix](path), source, target, weight)
     if suffix not in GRAPH_READERS:
         raise InputError(
             f"unknown file extension of a graph `{suffix}`", suggest(suffix, [*TABLE_FILES, *GRAPH_READERS])
         )
     if source is not None or target is not None:
         raise InputError(f"`{path}` has no columns for --source and --target", "they are for tables")
-    return GRAPH_READERS[suffix](path)
+    return GRAPH_READERS[suffix](path, weight)
 
 
 def _read_columns(path: Path, options: JoinOptions) -> Table:
@@ -217,7 +227,7 @@ TEXT_FILES: dict[str, Callable[[Path], TableFile]] = dict.fromkeys(
 TABLE_FILES: dict[str, Callable[[Path], TableFile]] = {**TEXT_FILES, ".parquet": ParquetFile}
 
 
-GRAPH_READERS: dict[str, Callable[[Path], RawGraph]] = {
+GRAPH_READERS: dict[str, Callable[[Path, str | None], RawGraph]] = {
     ".npz": read_npz,
     ".npy": read_npy,
     ".safetensors": read_safetensors,

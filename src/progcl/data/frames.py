@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from progcl.data.arrays import orient_edges
+from progcl.data.arrays import matrix_graph, orient_edges
 from progcl.data.columns import ID_HEADERS, Column, Text, match_edge_headers, match_headers
 from progcl.data.edge_lists import read_edges
 from progcl.data.networks import to_column
 from progcl.data.parquet import from_arrow
-from progcl.data.tables import RawGraph, Table, as_array, edges_of, numbered_graph
+from progcl.data.tables import RawGraph, Table, as_array, numbered_graph
+from progcl.data.weights import refuse_name
 
 MISSING_TYPES = {"NAType", "NaTType", "NoneType"}  # pandas' own and Python's
 
@@ -34,6 +35,11 @@ class Frame:
     def all_names(self) -> list[str]:
         """Names of all columns."""
         return self.names
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column holds numbers."""
+        column = _to_column(self.frame[self.keys[self.names.index(name)]])
+        return column is not None and not isinstance(column, Text) and column.ndim == 1
 
     def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
         """The columns of the table; those that are neither numbers, text nor lists of numbers are left out."""
@@ -63,15 +69,20 @@ def is_edges(value: Any) -> bool:
     return 2 in array.shape and array.shape != (2, 2) and bool(array.size) and int(array.min()) >= 0
 
 
-def read_edge_value(value: Any, source: str | None = None, target: str | None = None) -> RawGraph:
-    """A graph from a table of edges, an array of them [2, E] or [E, 2], or a square adjacency matrix."""
+def read_edge_value(
+    value: Any, source: str | None = None, target: str | None = None, weight: str | None = None
+) -> RawGraph:
+    """A graph from a table of edges, an array of them [2, E] or [E, 2], or a square adjacency matrix.
+
+    Weights are those of the column `weight`, or the entries of a matrix.
+    """
     if is_frame(value):
-        return read_edges(Frame(value), source, target)
+        return read_edges(Frame(value), source, target, weight)
     array = as_array(value)
     if not scipy.sparse.issparse(array) and is_edges(array) and array.shape[0] != array.shape[1]:
+        refuse_name(weight, "an array of edges")
         return numbered_graph(orient_edges(array))
-    edges, nodes = edges_of(array)
-    return numbered_graph(edges, nodes=nodes)
+    return matrix_graph(array, weight)
 
 
 def read_node_table(value: Any) -> Table:

@@ -13,7 +13,7 @@ LOW_HOMOPHILY = 0.1  # adjusted; 0 is what a random graph has, 1 if all links st
 TO_TRY = "compare with --output.blocks untrained (several hops side by side) and own (no hops)"
 
 
-def adjusted_homophily(edges: Tensor, labels: Tensor) -> float | None:
+def adjusted_homophily(edges: Tensor, labels: Tensor, weight: Tensor | None = None) -> float | None:
     """(h − Σ_k p_k²) / (1 − Σ_k p_k²), where h is the share of links inside a class and p_k class k's share of degrees.
 
     Platonov et al., "Characterizing Graph Datasets for Node Classification: Homophily-Heterophily Dichotomy and
@@ -22,21 +22,26 @@ def adjusted_homophily(edges: Tensor, labels: Tensor) -> float | None:
     Args:
         edges: [2, E], both directions
         labels: [N], negative where unknown; links of such nodes are left aside
+        weight: of the edges [E]; None counts them alike
 
     Returns:
         None with one class, or with too few links between labeled nodes to say.
     """
     ends = labels[edges]
-    ends = ends[:, (ends >= 0).all(dim=0)]
+    known = (ends >= 0).all(dim=0)
+    ends = ends[:, known]
     if ends.size(1) < 2 * MIN_LABELED_EDGES:
         return None
-    shares = torch.bincount(ends.flatten()).double() / ends.numel()
+    counted = torch.ones(ends.size(1)) if weight is None else weight[known]
+    shares = torch.bincount(ends.flatten(), counted.double().repeat(2)) / (2 * counted.double().sum())
     by_chance = float((shares**2).sum())
-    inside = float((ends[0] == ends[1]).double().mean())
+    inside = float((ends[0] == ends[1]).double() @ counted.double() / counted.double().sum())
     return (inside - by_chance) / (1 - by_chance) if by_chance < 1 else None
 
 
-def feature_similarity(edges: Tensor, x: Tensor, pairs: int = PAIRS, seed: int = 0) -> tuple[float, float, float]:
+def feature_similarity(
+    edges: Tensor, x: Tensor, pairs: int = PAIRS, seed: int = 0, weight: Tensor | None = None
+) -> tuple[float, float, float]:
     """Mean cosine of centered features along links, of random pairs, and the standard error of the difference.
 
     Args:
@@ -44,9 +49,14 @@ def feature_similarity(edges: Tensor, x: Tensor, pairs: int = PAIRS, seed: int =
         x: features [N, F]
         pairs: links, and random pairs, that are drawn
         seed: of the draw
+        weight: of the edges [E], by which links are drawn; None draws them alike
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(edges.size(1), (pairs,), generator=generator)
+    if weight is not None:
+        ends = weight.double().cumsum(0)
+        place = torch.rand(pairs, generator=generator, dtype=torch.double) * ends[-1]
+        drawn = torch.searchsorted(ends, place, right=True).clamp_max_(edges.size(1) - 1)
     others = torch.randint(len(x), (2, pairs), generator=generator)
     mean = x[torch.randint(len(x), (pairs,), generator=generator)].mean(dim=0)
     links, random = (_cosines(x, ends, mean) for ends in (edges[:, drawn], others))
@@ -56,14 +66,16 @@ def feature_similarity(edges: Tensor, x: Tensor, pairs: int = PAIRS, seed: int =
 
 def describe_homophily(data: Data) -> list[str]:
     """A remark if linked nodes are hardly more alike than any two, and what to try then."""
-    if data.get("y") is not None and (homophily := adjusted_homophily(data.edge_index, data.y)) is not None:
+    labels, weight = data.get("y"), data.get("edge_weight")
+    homophily = None if labels is None else adjusted_homophily(data.edge_index, labels, weight)
+    if homophily is not None:
         if homophily >= LOW_HOMOPHILY:
             return []
         found = f"links hardly tell classes (adjusted homophily {homophily:.2f}; 0 is chance, 1 is perfect)"
         return [f"{found}: {TO_TRY}"]
     if data.get("structural") or data.edge_index.size(1) < 2 * MIN_LABELED_EDGES:
         return []
-    linked, random, error = feature_similarity(data.edge_index, data.x)
+    linked, random, error = feature_similarity(data.edge_index, data.x, weight=weight)
     if linked > random + 3 * error:
         return []
     found = f"linked nodes have no more similar features than others (mean cosine {linked:.2f}, any two {random:.2f})"

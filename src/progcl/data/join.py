@@ -26,6 +26,7 @@ from progcl.data.columns import (
 from progcl.data.features import Feature, encode_features, transform_features
 from progcl.data.long_form import match_long_form, widen
 from progcl.data.tables import RawGraph, Table, number_names, prefix, promote_header, validate_names
+from progcl.data.weights import validate_weights
 from progcl.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class NodeData:
         x: features [N, F]; None without any
         y: class numbers [N], -1 for unknown; None without labels
         classes: names of the classes
+        weights: of the edges [E]; None without any
         plan: how columns became features
         remarks: what was read how, one sentence each
     """
@@ -70,6 +72,7 @@ class NodeData:
     classes: list[str] = field(default_factory=list)
     plan: list[Feature] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    weights: Array | None = None
 
     def to_data(self) -> Data:
         """The same as a PyG `Data`."""
@@ -78,6 +81,8 @@ class NodeData:
 
         data = Data(edge_index=torch.from_numpy(self.edges), num_nodes=len(self.ids))
         data.ids, data.remarks = self.ids, list(self.remarks)
+        if self.weights is not None:
+            data.edge_weight = torch.from_numpy(self.weights)
         if self.x is not None:
             data.x = torch.from_numpy(np.ascontiguousarray(self.x, dtype=np.float32))
             data.plan = [vars(feature) for feature in self.plan]
@@ -109,6 +114,7 @@ def join(
     """
     options = options or JoinOptions()
     graph = _name_nodes(graph, ids)
+    _validate_weights(graph)
     remarks = list(graph.remarks)
     rows_of_features = _name_rows(features, graph, ids, options, remarks) if features else None
     names = _all_names(graph, rows_of_features)
@@ -124,7 +130,8 @@ def join(
     if y is None and own is not None:
         y, classes = code_and_remark(own, len(names), table.file, remarks)
     x, plan = _encode(table, options, remarks, own is not None or features is None)
-    return NodeData(node_rows[graph.edges], names, x, y, classes, plan, list(dict.fromkeys(remarks)))
+    remarks = list(dict.fromkeys(remarks))
+    return NodeData(node_rows[graph.edges], names, x, y, classes, plan, remarks, graph.weights)
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,18 @@ def _name_nodes(graph: RawGraph, ids: Sequence[str] | None) -> RawGraph:
     if len(ids) != len(graph.names):
         raise InputError(f"--ids has {len(ids)} names for {len(graph.names)} nodes", "every node needs one")
     return replace(graph, names=list(ids))
+
+
+def _validate_weights(graph: RawGraph) -> None:
+    """Raise `InputError` if a weight is missing, negative or infinite."""
+    if graph.weights is not None:
+        weights, (sources, targets) = graph.weights, graph.edges
+
+        def describe(row: int) -> str:
+            ends = f"`{graph.names[sources[row]]}` and `{graph.names[targets[row]]}`"
+            return f"{prefix(graph.file)}the edge between {ends} has weight {weights[row]:g}"
+
+        validate_weights(weights, describe)
 
 
 def _name_rows(

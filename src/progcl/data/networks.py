@@ -18,18 +18,22 @@ import numpy as np
 from progcl.data.columns import Array, Column, code_text
 from progcl.data.delimited import open_text
 from progcl.data.tables import RawGraph, named_graph, number_names
-from progcl.errors import InputError
+from progcl.data.weights import HINT as WEIGHT_HINT
+from progcl.data.weights import NO_WEIGHTS, describe_unused, read_weights
+from progcl.errors import InputError, suggest
+
+LINK_ENDS = {"source", "target", "key", "id"}  # of a link in node-link JSON: no attributes of the edge
 
 
-def read_graphml(path: Path) -> RawGraph:
+def read_graphml(path: Path, weight: str | None = None) -> RawGraph:
     """GraphML; entities are refused."""
     import networkx
 
     with _as_value_error():
-        return from_networkx(networkx.read_graphml(_open_xml(path)))
+        return from_networkx(networkx.read_graphml(_open_xml(path)), weight)
 
 
-def read_gexf(path: Path) -> RawGraph:
+def read_gexf(path: Path, weight: str | None = None) -> RawGraph:
     """Gephi's GEXF; entities are refused."""
     import networkx
 
@@ -38,10 +42,10 @@ def read_gexf(path: Path) -> RawGraph:
     for attributes in graph.nodes.values():
         for name in ("viz", "start", "end", "pid"):
             attributes.pop(name, None)
-    return from_networkx(graph)
+    return from_networkx(graph, weight)
 
 
-def read_gml(path: Path) -> RawGraph:
+def read_gml(path: Path, weight: str | None = None) -> RawGraph:
     """GML; nodes are named by their labels, or by their ids where labels are missing or repeated."""
     import networkx
 
@@ -56,10 +60,10 @@ def read_gml(path: Path) -> RawGraph:
             graph = networkx.parse_gml(lines, label="id")
     for attributes in graph.nodes.values():
         attributes.pop("graphics", None)
-    return from_networkx(graph)
+    return from_networkx(graph, weight)
 
 
-def read_node_link(path: Path) -> RawGraph:
+def read_node_link(path: Path, weight: str | None = None) -> RawGraph:
     """Node-link JSON: `nodes` with `id`, and `links` or `edges` with `source` and `target`."""
     with open_text(path) as file:
         content = json.load(file)
@@ -75,17 +79,39 @@ def read_node_link(path: Path) -> RawGraph:
     names = [str(node["id"]) for node in nodes] if have_ids else number_names(len(nodes))
     attributes = [{key: value for key, value in node.items() if key != "id"} for node in nodes]
     graph = named_graph(((link["source"], link["target"]) for link in links), names, to_columns(attributes))
+    graph = _weigh(graph, links, weight)
     titles = [str(node.get("name", "")) for node in nodes]
     if not have_ids and all(titles) and len(set(titles)) == len(titles):  # D3's links are numbers of nodes with names
         return replace(graph, names=titles)
     return graph
 
 
-def from_networkx(graph: Any) -> RawGraph:
-    """A networkx graph; attributes of nodes are columns, of which `label`, `class` or `y` may be the class."""
+def from_networkx(graph: Any, weight: str | None = None) -> RawGraph:
+    """A networkx graph; attributes of nodes are columns, of which `label`, `class` or `y` may be the class.
+
+    The attribute `weight` of edges is their weight; without one they have none, and numbers that could be are named.
+    """
     names = [str(node) for node in graph]
     columns = to_columns([attributes for _, attributes in graph.nodes(data=True)])
-    return named_graph(((source, target) for source, target, *_ in graph.edges), names, columns)
+    edges = list(graph.edges(data=True))
+    raw = named_graph(((source, target) for source, target, _ in edges), names, columns)
+    return _weigh(raw, [attributes for *_, attributes in edges], weight)
+
+
+def _weigh(graph: RawGraph, edges: Sequence[Mapping[str, Any]], weight: str | None) -> RawGraph:
+    """A graph with an attribute of its edges as their weights, or with a remark on those that could be."""
+    if weight == NO_WEIGHTS or not edges:
+        return graph
+    if weight is None:
+        numeric = [name for name, value in edges[0].items() if isinstance(value, Real) and name not in LINK_ENDS]
+        return replace(graph, remarks=(describe_unused(numeric, "attribute"),)) if numeric else graph
+    known = sorted({str(name) for attributes in edges for name in attributes} - LINK_ENDS)
+    if weight not in known:
+        raise InputError(f"no edge has the attribute `{weight}`, which --weight names", suggest(weight, known))
+    column = to_column([attributes.get(weight) for attributes in edges])
+    if column is None:
+        raise InputError(f"the attribute `{weight}` of edges is neither number nor text", WEIGHT_HINT)
+    return replace(graph, weights=read_weights(column, weight, lambda row: f"edge number {row}"))
 
 
 def to_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:

@@ -29,6 +29,14 @@ class ParquetFile:
         """Names of all columns."""
         return self.names
 
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column holds numbers."""
+        import pyarrow.parquet
+
+        kind = pyarrow.parquet.read_schema(self.path).field(name).type
+        types = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_decimal)
+        return any(is_type(kind) for is_type in types)
+
     def read(self, names: Sequence[str], as_text: Sequence[str]) -> dict[str, Column]:
         """Read columns; those of types that are neither numbers, text nor lists of numbers are left out."""
         import pyarrow.parquet

@@ -5,20 +5,21 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
-import scipy.sparse
 import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import (
-    coalesce,
-    contains_self_loops,
-    remove_self_loops,
-    to_scipy_sparse_matrix,
-    to_undirected,
-)
+from torch_geometric.utils import to_scipy_sparse_matrix
 
 from progcl.data.classes import find_unknown
+from progcl.data.edges import (
+    EDGE_ATTRIBUTES,
+    Edges,
+    count_noun,
+    is_undirected_and_sorted,
+    prepare_edges,
+    read_edge_weight,
+)
 from progcl.data.homophily import describe_homophily
 from progcl.data.images import is_images, prepare_images
 from progcl.data.mapped import CHUNK_ROWS, map_rows
@@ -30,22 +31,30 @@ NODE_ATTRIBUTES = ("y", "ids", "train_mask", "val_mask", "test_mask")  # one row
 DATA_HINT = "Data(x=[N, F] features, edge_index=[2, E] node pairs)"
 
 
-def prepare(data: Data) -> Data:
+def prepare(data: Data, directed: bool = False) -> Data:
     """Validate a graph, and bring it into the form that training expects.
 
     Edges become undirected (stored in both directions), sorted and unique, without self-loops. A graph in this form
-    keeps its `edge_index`: this is checked in O(E) without sorting, so that graphs of 100 M edges pass quickly. Nodes
+    keeps its `edge_index`: this is checked in O(E) without sorting, so that graphs of 100 M edges pass quickly. Weights
+    of edges (`edge_weight` [E]) are added up for duplicates, and averaged over the two directions of an edge. Nodes
     without features get structural ones. Features in a mapped file (`np.memmap`, or `mapped=True`) are never copied.
     Other attributes are kept (`ids`, `classes`, masks, ...), except those of edges, which nothing uses. Images, which
     have `image_shape`, have no edges.
 
+    Args:
+        data: the graph
+        directed: keep the direction of edges for features of several hops, as `edge_forward`
+
     Returns:
-        A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `y` [N] if there are labels (NaN and
-        negative ones become -1, which is unknown), `mapped`, `structural` (whether the features were computed from the
-        edges), and `remarks`: what was changed or is unusual, one sentence each.
+        A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `edge_weight` [E] if there are
+        different weights, `edge_forward` [E] for a directed graph (the weight of an edge in its direction, 0 if it is
+        given in the other one alone), `y` [N] if there are labels (NaN and negative ones become -1, which is unknown),
+        `mapped`, `structural` (whether the features were computed from the edges), and `remarks`: what was changed or
+        is unusual, one sentence each.
 
     Raises:
-        InputError: if shapes, types or node numbers do not fit, if features are not finite, or if there are no edges
+        InputError: if shapes, types or node numbers do not fit, if features or weights are not finite, if a weight is
+            negative, or if there are no edges
     """
     if is_images(data):
         return prepare_images(data)
@@ -53,16 +62,18 @@ def prepare(data: Data) -> Data:
     nodes = _count_nodes(data, x, edges)
     _validate(data, edges, nodes)
     attributes = data.to_dict()
-    unused = [key for key in attributes if key.startswith("edge_") and key != "edge_index"]
-    clean = Data(**{key: value for key, value in attributes.items() if key not in unused})
-    clean.edge_index, remarks = _to_undirected(edges, nodes)
-    if unused:
+    of_edges = [key for key in attributes if key.startswith("edge_")]
+    clean = Data(**{key: value for key, value in attributes.items() if key not in of_edges})
+    clean.edge_index, weight, forward, remarks = _find_edges(data, edges, nodes, directed)
+    given = zip(EDGE_ATTRIBUTES, (weight, forward), strict=True)
+    clean.update({name: value for name, value in given if value is not None})
+    if unused := [key for key in of_edges if key not in ("edge_index", *EDGE_ATTRIBUTES)]:
         remarks.append(f"edge attributes are not used: {', '.join(unused)}")
     clean.num_nodes = nodes
     clean.mapped = isinstance(data.get("x"), np.memmap) or bool(data.get("mapped"))
     clean.structural = x is None or bool(data.get("structural"))
     if x is None:
-        clean.x = structural_features(clean.edge_index, nodes)
+        clean.x = structural_features(clean.edge_index, nodes, weight=weight, forward=forward)
         what = "computed from the edges, the degree and walk vectors"
         remarks.append(f"no features given: {clean.x.size(1)} {what}")
     else:
@@ -87,18 +98,22 @@ def normalize_features(data: Data) -> Data:
         norms = torch.cat([rows.abs().sum(dim=1) for rows in data.x.split(CHUNK_ROWS)])
         data.row_scale = norms.clamp_min(1e-12).reciprocal()
     else:
-        data.x = torch.nn.functional.normalize(data.x, p=1, dim=1)
+        for rows in data.x.split(1024):
+            rows.copy_(torch.nn.functional.normalize(rows, p=1, dim=1))
     return data
 
 
 def fingerprint(data: Data) -> int:
     """Checksum of features and edges, so that a run is not resumed on another graph."""
-    return zlib.crc32(data.edge_index.contiguous().numpy().data, zlib.crc32(data.x.contiguous().numpy().data))
+    return edge_checksum(data, zlib.crc32(data.x.contiguous().numpy().data))
 
 
-def count_noun(number: int, noun: str) -> str:
-    """A number and what it counts: "1 node", "2,000 nodes"."""
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+def edge_checksum(data: Data, start: int = 0) -> int:
+    """Checksum of edges, their weights and directions."""
+    for name in ("edge_index", *EDGE_ATTRIBUTES):
+        if data.get(name) is not None:
+            start = zlib.crc32(data[name].cpu().contiguous().numpy().data, start)
+    return start
 
 
 def _to_edges(data: Data) -> Tensor:
@@ -150,43 +165,14 @@ def _validate(data: Data, edges: Tensor, nodes: int) -> None:
             raise InputError(f"`{name}` has {length} values for {nodes} nodes", "every node needs one")
 
 
-def _to_undirected(edges: Tensor, nodes: int) -> tuple[Tensor, list[str]]:
-    """Every edge once in both directions, sorted, without self-loops; and remarks on what was changed."""
-    if _is_undirected_and_sorted(edges, nodes):
-        return edges, []
-    proper, _ = remove_self_loops(edges)
-    if not proper.size(1):
-        raise InputError("the graph has no edges", "without any, the features are all there is to embed")
-    unique = coalesce(proper, num_nodes=nodes)
-    undirected: Tensor = to_undirected(unique, num_nodes=nodes)
-    remarks = []
-    if loops := edges.size(1) - proper.size(1):
-        remarks.append(f"{count_noun(loops, 'self-loop')} left out: every node sees itself anyway")
-    if duplicates := proper.size(1) - unique.size(1):
-        remarks.append(f"{count_noun(duplicates, 'duplicate edge')} left out")
-    if unique.size(1) < undirected.size(1):
-        remarks.append("every edge is used in both directions")
-    return undirected, remarks
-
-
-def _is_undirected_and_sorted(edges: Tensor, nodes: int) -> bool:
-    """Whether `_to_undirected` would change nothing.
-
-    In O(E) where `torch_geometric.utils.is_undirected` sorts: edges in ascending order are a CSR matrix, whose
-    transpose scipy makes by counting; 14 M directed edges take 0.5 s, sorting them 9 s.
-    """
-    source, target = edges
-    same_row = source[1:] == source[:-1]
-    ascending = (source[1:] > source[:-1]) | (same_row & (target[1:] > target[:-1]))
-    if not edges.size(1) or not ascending.all() or contains_self_loops(edges):
-        return False
-    pointer = np.zeros(nodes + 1, dtype=np.int64)
-    pointer[1:] = torch.bincount(source, minlength=nodes).cumsum(0).numpy()
-    ones = np.ones(edges.size(1), dtype=np.int8)
-    adjacency = scipy.sparse.csr_matrix((ones, target.numpy(), pointer), (nodes, nodes))
-    transpose = adjacency.tocsc()
-    same_degrees = np.array_equal(adjacency.indptr, transpose.indptr)
-    return same_degrees and np.array_equal(adjacency.indices, transpose.indices)
+def _find_edges(data: Data, edges: Tensor, nodes: int, directed: bool) -> Edges:
+    """Edges in both directions with their weights; those of a prepared directed graph stay as they are."""
+    forward = data.get("edge_forward")
+    if forward is None:
+        return prepare_edges(edges, read_edge_weight(data, edges.size(1)), nodes, directed)
+    if len(forward) != edges.size(1) or not is_undirected_and_sorted(edges, nodes):
+        raise InputError("`edge_forward` does not belong to these edges", "prepare(data, directed=True) makes it")
+    return Edges(edges, data.get("edge_weight"), forward, [])
 
 
 def _column_ranges(x: Tensor, ids: list[str] | None) -> tuple[Tensor, Tensor]:
@@ -221,7 +207,7 @@ def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool, encod
         remarks.append(f"the largest feature is {ratio:,.0f} times the median and hides others: rescale the columns")
     if mapped:  # rows would need another pass over the file
         return remarks
-    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(CHUNK_ROWS))
+    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(1024))
     first = torch.nn.functional.normalize(x[:1], dim=1)
     if all(bool((rows == first).all()) for rows in unit):  # most often the first chunk decides
         remarks.append("scaled to length 1, the features of all nodes are the same: they tell nothing")

@@ -14,6 +14,8 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from progcl.data.edges import loop_weights, relative_weights, sum_weights
+
 WALK_LENGTH, DIMENSIONS = 10, 128  # DeepWalk's usual window and embedding size
 ITERATIONS, OVERSAMPLING = 3, 16  # of the randomized subspace iteration
 MAX_PAIRS = 2**27  # of nodes on walks
@@ -35,22 +37,45 @@ class WalkPlan(NamedTuple):
         return full._replace(walks=walks) if walks else cls(1, 20, 5)
 
 
-def structural_features(edges: Tensor, nodes: int, seed: int = 0) -> Tensor:
-    """Log-degree and walk vectors, [N, 1 + min(256, N)]; 128 of these on graphs of more than 200,000 nodes."""
-    log_degree = torch.bincount(edges[1], minlength=nodes).float().log1p().unsqueeze(1)
+def structural_features(
+    edges: Tensor, nodes: int, seed: int = 0, weight: Tensor | None = None, forward: Tensor | None = None
+) -> Tensor:
+    """Log-degree and walk vectors, [N, 1 + min(256, N)]; 128 of these on graphs of more than 200,000 nodes.
+
+    Args:
+        edges: in both directions, [2, E]
+        nodes: N
+        seed: of the walks
+        weight: of the edges [E]; a degree is then the sum of a node's weights, over the mean weight
+        forward: of a directed graph, `Edges.forward`; it has a log-degree for each direction
+    """
+    ends = [(edges[1], weight)] if forward is None else [(edges[0], forward), (edges[1], forward)]
+    log_degrees = [_degree(end, nodes, each).log1p().unsqueeze(1) for end, each in ends]
     dimensions = WIDE if nodes <= MAX_WIDE_NODES else DIMENSIONS
-    return torch.cat([log_degree / log_degree.max(), walk_vectors(edges, nodes, dimensions, seed)], dim=1)
+    vectors = walk_vectors(edges, nodes, dimensions, seed, weight)
+    return torch.cat([*(degree / degree.max() for degree in log_degrees), vectors], dim=1)
 
 
-def walk_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0) -> Tensor:
+def _degree(end: Tensor, nodes: int, weight: Tensor | None) -> Tensor:
+    """Number of edges at each node [N], or the sum of their weights over the mean of those above 0."""
+    if weight is None:
+        return torch.bincount(end, minlength=nodes).float()
+    strength = torch.bincount(end, weight.double(), minlength=nodes)
+    return (strength / weight[weight > 0].double().mean()).float()
+
+
+def walk_vectors(
+    edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0, weight: Tensor | None = None
+) -> Tensor:
     """UΣ of the leading singular triplets of DeepWalk's matrix M = UΣVᵀ, with unit rows, [N, min(dimensions, N)].
 
     M_ij = max(0, log(c_ij Σc / (c_i c_j))), where c_ij counts how often i and j are near each other on random walks,
     and c_i is its row sum. Skip-gram with one negative factorizes this matrix without max, as Levy, Goldberg: Neural
     Word Embedding as Implicit Matrix Factorization (2014) show; that counts of few sampled walks suffice is from Qiu,
-    Dong, Ma, Li, Wang, Wang, Tang: NetSMF: Large-Scale Network Embedding as Sparse Matrix Factorization (2019).
+    Dong, Ma, Li, Wang, Wang, Tang: NetSMF: Large-Scale Network Embedding as Sparse Matrix Factorization (2019). A walk
+    goes along an edge with a probability in proportion to its `weight` [E].
     """
-    matrix = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed)
+    matrix = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed, weight)
     rows = np.asarray(matrix.sum(axis=1)).ravel()
     matrix.data *= np.repeat(rows.sum() / np.maximum(rows, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
     matrix.data /= rows[matrix.indices]
@@ -62,12 +87,12 @@ def walk_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: 
     return normalize(torch.from_numpy(left * values).float(), dim=1)
 
 
-def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int) -> csr_matrix:
+def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weight: Tensor | None = None) -> csr_matrix:
     """How often two nodes are on a walk up to `window` steps apart, t steps counting (window + 1 - t) / window."""
     counts = csr_matrix((nodes, nodes), dtype=np.float32)
     generator = np.random.default_rng(seed)
     for _ in range(plan.walks):
-        paths = _walk(edges, nodes, plan.length, generator)
+        paths = _walk(edges, nodes, plan.length, generator, edge_weight)
         for step in range(1, plan.window + 1):
             first, second = paths[:-step].ravel(), paths[step:].ravel()
             weight = np.full(len(first), (plan.window + 1 - step) / plan.window, np.float32)
@@ -78,28 +103,38 @@ def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int) -> csr_ma
     return counts
 
 
-def _walk(edges: Tensor, nodes: int, length: int, generator: np.random.Generator) -> NDArray[np.int32]:
+def _walk(
+    edges: Tensor, nodes: int, length: int, generator: np.random.Generator, weight: Tensor | None = None
+) -> NDArray[np.int32]:
     """A walk from every node with neighbors: node numbers [length, n]."""
     order = edges[0].argsort(stable=True)
     neighbors = edges[1][order].int().numpy()
     degree = torch.bincount(edges[0], minlength=nodes).numpy()
     first = np.concatenate([[0], degree.cumsum()[:-1]])
+    ends = None if weight is None else relative_weights(edges[0], weight, nodes)[order].double().cumsum(0).numpy()
     paths = np.empty((length, int((degree > 0).sum())), np.int32)
     paths[0] = degree.nonzero()[0]
     for step in range(1, length):
         here = paths[step - 1]
-        paths[step] = neighbors[first[here] + (generator.random(len(here)) * degree[here]).astype(np.int64)]
+        place = generator.random(len(here)) * degree[here]
+        if ends is None:
+            paths[step] = neighbors[first[here] + place.astype(np.int64)]
+        else:
+            edge = np.searchsorted(ends, first[here] + place, side="right")
+            paths[step] = neighbors[np.clip(edge, first[here], first[here] + degree[here] - 1)]
     return paths
 
 
-def spectral_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0) -> Tensor:
+def spectral_vectors(
+    edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0, weight: Tensor | None = None
+) -> Tensor:
     """The leading eigenvectors of the mean of Â, Â², ..., Â¹⁰, scaled by their eigenvalues, [N, min(dimensions, N)].
 
     Much like the matrix that DeepWalk factorizes, without its logarithm (Qiu et al., "Network Embedding as Matrix
     Factorization", 2018). They are computed by randomized subspace iteration (Halko, Martinsson, Tropp, "Finding
     Structure with Randomness", 2011); rows are scaled to norm 1.
     """
-    adjacency = _normalized_adjacency(edges, nodes)
+    adjacency = _normalized_adjacency(edges, nodes, weight)
 
     def mean_of_powers(x: Tensor) -> Tensor:
         total = torch.zeros_like(x)
@@ -120,17 +155,21 @@ def spectral_vectors(edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, se
         torch.set_num_threads(threads)
 
 
-def _normalized_adjacency(edges: Tensor, nodes: int) -> Tensor:
-    """Â = D̂^-½ (A+I) D̂^-½ [N, N] as a CSR matrix."""
+def _normalized_adjacency(edges: Tensor, nodes: int, weight: Tensor | None = None) -> Tensor:
+    """Â = D̂^-½ (A+I) D̂^-½ [N, N] as a CSR matrix; with weights, `loop_weights` take the place of I."""
     loops = torch.arange(nodes)
     target, source = torch.cat([edges[1], loops]), torch.cat([edges[0], loops])
     order = target.argsort(stable=True)
     target, source = target[order], source[order]
     degree = torch.bincount(target, minlength=nodes)
-    scale = degree.float().rsqrt()
+    if weight is None:
+        scale = degree.float().rsqrt()
+        values = scale[target] * scale[source]
+    else:
+        entries = torch.cat([weight, loop_weights(edges[1], weight, nodes)])[order]
+        scale = sum_weights(target, entries, nodes).rsqrt()
+        values = entries * (scale[target] * scale[source])
     pointer = torch.cat([degree.new_zeros(1), degree.cumsum(0)]).int()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            pointer, source.int(), scale[target] * scale[source], (nodes, nodes), check_invariants=False
-        )
+        return torch.sparse_csr_tensor(pointer, source.int(), values, (nodes, nodes), check_invariants=False)

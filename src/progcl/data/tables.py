@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -26,6 +26,7 @@ class RawGraph:
         columns: attributes of the nodes, a row for each
         label: the one of them that is the class; None if `label`, `class` or `y` may be it
         has_all_nodes: false for an edge list: a table of features may name nodes without edges
+        weights: of the edges [E]; None without any
         remarks: what was read how, or not read, one sentence each
         file: where it was read from, for messages
     """
@@ -35,6 +36,7 @@ class RawGraph:
     columns: Mapping[str, Column] = field(default_factory=dict)
     label: str | None = None
     has_all_nodes: bool = True
+    weights: Array | None = None
     remarks: tuple[str, ...] = ()
     file: str = ""
 
@@ -88,7 +90,9 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return unique
 
 
-def numbered_graph(edges: Array, x: Any = None, y: Any = None, ids: Any = None, nodes: int | None = None) -> RawGraph:
+def numbered_graph(
+    edges: Array, x: Any = None, y: Any = None, ids: Any = None, nodes: int | None = None, weights: Array | None = None
+) -> RawGraph:
     """A graph whose edges [2, E] are pairs of node numbers; `ids` name the nodes."""
     if edges.ndim != 2 or len(edges) != 2:
         raise InputError(f"edges need to be [2, E] (got {list(edges.shape)})", "a row of sources, a row of targets")
@@ -106,7 +110,8 @@ def numbered_graph(edges: Array, x: Any = None, y: Any = None, ids: Any = None, 
     names = number_names(count) if ids is None else [str(name) for name in decode(np.asarray(ids)).reshape(-1).tolist()]
     if len(names) != count:
         raise InputError(f"{len(names)} ids for {count} nodes", "every node needs one")
-    return RawGraph(edges.astype(np.int64), names, _node_columns(x, y, count), None if y is None else "y")
+    label = None if y is None else "y"
+    return RawGraph(edges.astype(np.int64), names, _node_columns(x, y, count), label, weights=weights)
 
 
 def named_graph(pairs: Iterable[Sequence[Any]], names: list[str], columns: Mapping[str, Column]) -> RawGraph:
@@ -146,15 +151,25 @@ def link_names(source: Text, target: Text) -> RawGraph:
     return RawGraph(position[edges], ordered, has_all_nodes=False)
 
 
-def edges_of(adjacency: Any) -> tuple[Array, int]:
-    """Edges [2, E] of an adjacency matrix [N, N], and N; stored zeros are no edges."""
+class MatrixEdges(NamedTuple):
+    """Edges [2, E] of an adjacency matrix [N, N], N, and the entries [E] as weights; None if all are 1."""
+
+    edges: Array
+    nodes: int
+    weights: Array | None
+
+
+def edges_of(adjacency: Any) -> MatrixEdges:
+    """Edges of an adjacency matrix [N, N], whose entries are their weights; stored zeros are no edges."""
     matrix = scipy.sparse.csr_matrix(adjacency)
     if matrix.shape[0] != matrix.shape[1]:
         shape = list(matrix.shape)
         raise InputError(f"an adjacency matrix is square (got {shape})", "a row and a column for each node")
     matrix.eliminate_zeros()
     pairs = matrix.tocoo()
-    return np.stack([pairs.row, pairs.col]).astype(np.int64), matrix.shape[0]
+    entries = pairs.data.astype(np.float64)
+    edges = np.stack([pairs.row, pairs.col]).astype(np.int64)
+    return MatrixEdges(edges, matrix.shape[0], None if (entries == 1).all() else entries)
 
 
 def as_array(value: Any) -> Any:

@@ -53,7 +53,16 @@ def list_cases() -> dict[str, list[dict[str, Any]]]:
 
 
 def measure(part: str) -> list[float]:
-    """The numbers of a part; those of `probe` are accuracies."""
+    """The numbers of a part, on one thread, as sums depend on their order; those of `probe` are accuracies."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _measure(part)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measure(part: str) -> list[float]:
     if part == "probe":
         data = csbm(**GRAPH)
         means = [linear_probe(data.x, data, name, splits=1).mean for name in PROTOCOLS]

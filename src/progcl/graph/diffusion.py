@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import to_undirected
 
+from progcl.data.edges import mirror_edges
 from progcl.graph.views import Graph, View
 from progcl.progress import bar
 
@@ -52,8 +52,8 @@ def _select_entries(
     data: Data, teleport: float, select: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], progress: bool
 ) -> tuple[Tensor, Tensor]:
     """Edges [2, E] and weights [E] that `select` takes of blocks of columns [N, b]: row, column and weight of each."""
-    undirected = to_undirected(data.edge_index, num_nodes=data.num_nodes)
-    adjacency = View(Graph(Data(x=data.x[:, :1], edge_index=undirected))).symmetric.csr
+    mirrored, edge_weight = mirror_edges(data)
+    adjacency = View(Graph(Data(x=data.x[:, :1], edge_index=mirrored, edge_weight=edge_weight))).symmetric.csr
     num_nodes, device = int(data.num_nodes), adjacency.device
     width = max(1, DIFFUSION_ELEMENTS // num_nodes)
     edges, weights = [], []

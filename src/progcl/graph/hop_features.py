@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,10 +15,11 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.config.output import HopsConfig
-from progcl.graph.sparse import propagate
+from progcl.data.edges import list_arcs, sum_weights
+from progcl.graph.sparse import SparseMatrix, propagate
 from progcl.graph.views import Graph, View
 
-ROWS_PER_CHUNK = 2**14
+ROWS_PER_CHUNK = 2**12
 MAX_GRAM_COLUMNS = 2048  # up to these, XᵀX is computed, which reads every row once
 MAX_BYTES = 2**30  # of the hop features, which bounds their rank
 MAX_RANK, MIN_RANK = 512, 64
@@ -28,28 +29,35 @@ MAX_RANK, MIN_RANK = 512, 64
 class HopFeatures:
     """[F, ÂF, Â²F, ...] side by side with unit rows in each block, reduced by a PCA; F is the SVD of the features.
 
+    A directed graph has two blocks for each power, along its edges and against them (`stack_hops`).
+
     Attributes:
         hops: the powers of Â
         directions: the projection of the features, [features, rank]
         pca: the reduction of all blocks together; None for none
+        directed: whether there are blocks along the edges and against them
     """
 
     hops: tuple[int, ...]
     directions: Tensor
     pca: PCA | None = None
+    directed: bool = False
 
     @classmethod
     def fit(cls, data: Data, config: HopsConfig) -> HopFeatures:
         """Fit SVD and PCA to a graph."""
-        rank = config.rank or choose_rank(int(data.num_nodes), len(config.powers))
-        features = cls(tuple(config.powers), svd_directions(data.x, rank))
-        if config.dim is None or features.directions.size(1) * len(config.powers) <= config.dim:
+        directed = is_directed(data)
+        blocks = len(config.powers) + directed * sum(power > 0 for power in config.powers)
+        rank = config.rank or choose_rank(int(data.num_nodes), blocks)
+        features = cls(tuple(config.powers), svd_directions(data.x, rank), directed=directed)
+        if config.dim is None or features.directions.size(1) * blocks <= config.dim:
             return features
-        return cls(features.hops, features.directions, fit_pca(features.transform(data), config.dim))
+        return replace(features, pca=fit_pca(features.transform(data), config.dim))
 
     def transform(self, data: Data) -> Tensor:
         """The features [N, d] of a graph."""
-        stacked = stack_hops(project(data.x, self.directions).to(data.edge_index.device), data, self.hops)
+        rows = project(data.x, self.directions).to(data.edge_index.device)
+        stacked = stack_hops(rows, data, self.hops, self.directed)
         return stacked if self.pca is None else apply_pca(self.pca, stacked)
 
 
@@ -74,15 +82,50 @@ def orient(directions: Tensor) -> Tensor:
     return directions * largest.sign()
 
 
-def stack_hops(x: Tensor, data: Data, hops: Sequence[int]) -> Tensor:
-    """[Âʰx for h in hops] with unit rows in each block, [N, hops · columns]."""
-    adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
-    blocks = []
-    for hop in range(max(hops) + 1):
-        x = propagate(x, adjacency) if hop else x
-        if hop in hops:
-            blocks.append(normalize(x, dim=1))
+def is_directed(data: Data) -> bool:
+    """Whether a prepared graph has edges without their reverse."""
+    return data.get("edge_forward") is not None
+
+
+def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = False) -> Tensor:
+    """[Âʰx for h in hops] with unit rows in each block, [N, blocks · columns].
+
+    If `directed`, there are two blocks for h > 0 in place of Âʰx: (D_out⁻¹ A)ʰ x, the mean over nodes that h edges lead
+    to, and (D_in⁻¹ Aᵀ)ʰ x over those that h edges come from.
+    """
+    matrices = []
+    if max(hops):
+        matrices = [*directed_means(data, len(x))] if directed else [normalized_adjacency(data, len(x))]
+    blocks = [normalize(x, dim=1)] if 0 in hops else []
+    columns = [x] * len(matrices)
+    for hop in range(1, max(hops) + 1):
+        columns = [propagate(each, matrix) for each, matrix in zip(columns, matrices, strict=True)]
+        blocks += [normalize(each, dim=1) for each in columns] if hop in hops else []
     return torch.cat(blocks, dim=1)
+
+
+def normalized_adjacency(data: Data, nodes: int) -> SparseMatrix:
+    """Â = D̂^-½ (A+I) D̂^-½ [N, N] of a graph, whatever its features."""
+    return View(Graph(_without_features(nodes, data.edge_index, data.get("edge_weight")))).symmetric
+
+
+def directed_means(data: Data, nodes: int) -> tuple[SparseMatrix, SparseMatrix]:
+    """D_out⁻¹ A and D_in⁻¹ Aᵀ [N, N] of a directed graph: means over successors and predecessors, by weight.
+
+    There are no self-loops; a node without successors (or predecessors) has a row of zeros.
+    """
+    (source, target), weight = list_arcs(data)
+    graph = Graph(_without_features(nodes, data.edge_index[:, :0]))
+
+    def mean(row: Tensor, column: Tensor) -> SparseMatrix:
+        return View(graph.with_edges(torch.stack([column, row]), weight / sum_weights(row, weight, nodes)[row])).mean
+
+    return mean(source, target), mean(target, source)
+
+
+def _without_features(nodes: int, edge_index: Tensor, edge_weight: Tensor | None = None) -> Data:
+    weight = {} if edge_weight is None else {"edge_weight": edge_weight}
+    return Data(x=torch.empty(nodes, 0, device=edge_index.device), edge_index=edge_index, num_nodes=nodes, **weight)
 
 
 def svd_directions(x: Tensor, rank: int) -> Tensor:

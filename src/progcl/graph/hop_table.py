@@ -36,6 +36,7 @@ class HopTable(BatchLoader["TableBatch"]):
         steps: batches of an epoch; None for a full pass
         fixed: the same batches in the same order in every epoch
         shard: (rank, world size): which of as many equal slices of every batch this process embeds
+        directed: in place of a block of Â, one along the edges and one against them
     """
 
     def __init__(
@@ -49,20 +50,22 @@ class HopTable(BatchLoader["TableBatch"]):
         steps: int | None = None,
         fixed: bool = False,
         shard: tuple[int, int] = (0, 1),
+        directed: bool = False,
     ) -> None:
         self.data = data
         self.num_nodes = int(data.num_nodes)
         nodes = torch.arange(self.num_nodes, device=data.edge_index.device)
         super().__init__(nodes, size or self.num_nodes, seed, steps, fixed, shard)
         self.is_full_batch = size is None
-        self.rows = stack_hops(project(data.x, directions).to(nodes.device), data, hops)
+        self.rows = stack_hops(project(data.x, directions).to(nodes.device), data, hops, directed)
         self.num_features = self.rows.size(1)
         self.walk = walk
 
     @cached_property
     def walker(self) -> NeighborSampler:
         """Takes random walks over the edges; built when it is needed."""
-        return NeighborSampler(remove_self_loops(self.data.edge_index)[0], self.num_nodes, fanouts=[])
+        edges, weight = remove_self_loops(self.data.edge_index, self.data.get("edge_weight"))
+        return NeighborSampler(edges, self.num_nodes, fanouts=[], edge_weight=weight)
 
     def draw(self, seeds: Tensor, local_seeds: Tensor, key: int, pairs: Tensor | None = None) -> TableBatch:
         """The rows of a batch."""

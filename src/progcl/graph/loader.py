@@ -30,29 +30,35 @@ class GraphLoader:
         config: of the run
         directions: projection of the features [features, rank], fitted to the training graph; None without hop features
         shard: (rank, world size) of this process
+        directed: whether hop features go along the edges and against them
     """
 
     config: Config
     directions: Tensor | None = None
     shard: tuple[int, int] = (0, 1)
+    directed: bool = False
 
     @classmethod
-    def for_training(cls, config: Config, x: Tensor, workers: Workers = SINGLE_PROCESS) -> GraphLoader:
+    def for_training(
+        cls, config: Config, x: Tensor, workers: Workers = SINGLE_PROCESS, directed: bool = False
+    ) -> GraphLoader:
         """The loader for training on nodes with features x [N, F], to which the projection is fitted."""
         directions = None
         if config.reads_hop_table:
             directions = workers.broadcast(lambda: svd_directions(x, config.encoder.rank).cpu()).to(x.device)
-        return cls(config, directions, workers.shard)
+        return cls(config, directions, workers.shard, directed)
 
     def graph(self, data: Data, nodes: Tensor | None = None) -> GraphInput:
         """The encoder's input for a graph; sampled batches are restricted to `nodes` and edges between them.
 
         Raises:
-            InputError: the nodes are images, and the method does not read these
+            InputError: the nodes are images, or edges have weights, and the method does not read these
         """
         if is_images(data):
             self.config.method.require("images")
             return ImageSet(data, **self._batch_options())
+        if data.get("edge_weight") is not None:
+            self.config.method.require("weights")
         if self.config.reads_hop_table:
             return self.hop_table(data)
         if self.config.batch.size is None:
@@ -64,7 +70,8 @@ class GraphLoader:
         """The hop table of a graph."""
         assert self.directions is not None
         encoder, walk = self.config.encoder, self.config.view_walk
-        return HopTable(data, self.directions, encoder.hops, walk, **self._batch_options())
+        options = {**self._batch_options(), "directed": self.directed}
+        return HopTable(data, self.directions, encoder.hops, walk, **options)
 
     def _batch_options(self) -> dict[str, Any]:
         batch, seed = self.config.batch, derive_seed(self.config.train.seed, "batches")

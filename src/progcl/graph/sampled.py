@@ -111,8 +111,9 @@ class SampledGraph(BatchLoader["SampledBatch"]):
         super().__init__(seeds, size, seed, steps, fixed, shard)
         self.features = NodeFeatures(data)
         self.num_features = self.features.num_features
-        edges = _select_edges(data.edge_index, self.num_nodes, nodes)
-        self.sampler = NeighborSampler(edges, self.num_nodes, fanouts, replace)
+        mask, weight = _select_edges(data.edge_index, self.num_nodes, nodes), data.get("edge_weight")
+        weight = None if weight is None else weight[mask]
+        self.sampler = NeighborSampler(data.edge_index[:, mask], self.num_nodes, fanouts, replace, weight)
 
     @property
     def walker(self) -> NeighborSampler:
@@ -223,8 +224,9 @@ class _SampledInput:
     """The first `hop.num_targets` nodes of `n_id` as targets, with sampled neighbors.
 
     x is the previous layer's output for the hop's source nodes. If it is None, features are read: `rows` of the
-    targets, or sparse ones. GCN's normalization takes the degrees of the whole graph, sampled neighbors being scaled up
-    to stand for all: the layer is unbiased. The mean is over the sampled neighbors, as in GraphSAGE.
+    targets, or sparse ones. GCN's normalization takes the degrees of the whole graph, or the sums of weights, sampled
+    neighbors being scaled up to stand for all: the layer is unbiased. The mean is over the sampled neighbors, as in
+    GraphSAGE.
     """
 
     def __init__(
@@ -238,14 +240,16 @@ class _SampledInput:
         feature_mask: Tensor | None = None,
         keep_rate: float = 1,
     ) -> None:
-        self.features, self.degree, self.n_id, self.hop, self.x = graph.features, graph.sampler.degree, n_id, hop, x
+        self.features, self.sampler, self.n_id, self.hop, self.x = graph.features, graph.sampler, n_id, hop, x
         self.rows = rows if x is None else x[: hop.num_targets]
         self.feature_mask = feature_mask if x is None else None
         self.keep_rate = keep_rate
         self.counts, self.column, self.rowptr = hop.rowptr.diff(), hop.column.long(), hop.rowptr
+        self.weight = hop.weight
         if edge_mask is not None:
             self.rowptr = row_pointer(edge_mask)[hop.rowptr]
             self.counts, self.column = self.rowptr.diff(), self.column[edge_mask]
+            self.weight = None if hop.weight is None else hop.weight[edge_mask]
 
     def propagate(self, weight: Tensor, mean: bool = False) -> Tensor:
         edge_weight, loop_weight = self._normalize_mean() if mean else self._normalize_symmetric()
@@ -274,17 +278,26 @@ class _SampledInput:
 
     def _normalize_mean(self) -> tuple[Tensor, Tensor]:
         """Weights of the edges [E] and of the self-loops [targets, 1] in D̂⁻¹ Â."""
-        loop_weight = (self.counts + 1).float().reciprocal()
-        return loop_weight.repeat_interleave(self.counts), loop_weight.unsqueeze(1)
+        total = self.counts.float()
+        if self.weight is not None:
+            row = torch.arange(len(total), device=total.device).repeat_interleave(self.counts)
+            total = torch.zeros_like(total).index_add_(0, row, self.weight)
+        loop_weight = (total + 1).reciprocal()
+        return self._weigh(loop_weight.repeat_interleave(self.counts)), loop_weight.unsqueeze(1)
 
     def _normalize_symmetric(self) -> tuple[Tensor, Tensor]:
         """Weights of the edges [E] and of the self-loops [targets, 1] in D̂^-½ Â D̂^-½."""
-        degree = self.degree[self.n_id[: self.hop.num_sources]].float()
-        scale = degree.mul(self.keep_rate).add_(1).rsqrt()
-        target_scale = scale[: self.hop.num_targets]
-        neighbors_per_sample = degree[: self.hop.num_targets] / self.hop.rowptr.diff().clamp_min(1)
-        edge_weight = (target_scale * neighbors_per_sample).repeat_interleave(self.counts) * scale[self.column]
-        return edge_weight, target_scale.square().unsqueeze(1)
+        sources, num_targets = self.n_id[: self.hop.num_sources], self.hop.num_targets
+        strength, loop = self.sampler.strength[sources].float(), self.sampler.loop_weight(sources)
+        scale = strength.mul(self.keep_rate).add_(loop).rsqrt()
+        target_scale = scale[:num_targets]
+        strength_per_sample = strength[:num_targets] / self.hop.rowptr.diff().clamp_min(1)
+        edge_weight = (target_scale * strength_per_sample).repeat_interleave(self.counts) * scale[self.column]
+        own = target_scale.square()
+        return self._weigh(edge_weight), (own if isinstance(loop, int) else own * loop[:num_targets]).unsqueeze(1)
+
+    def _weigh(self, values: Tensor) -> Tensor:
+        return values if self.weight is None else values * self.weight
 
 
 def sum_bags(table: Tensor, index: Tensor, rowptr: Tensor, weight: Tensor) -> Tensor:
@@ -318,10 +331,10 @@ def _embedding_bag(table: Tensor, index: Tensor, rowptr: Tensor, weight: Tensor)
 
 
 def _select_edges(edge_index: Tensor, num_nodes: int, nodes: Tensor | None) -> Tensor:
-    """Edges without self-loops, and only those between `nodes`; None for all."""
+    """Mask [E] of edges that are no self-loops, and only those between `nodes`; None for all."""
     source, target = edge_index
-    mask = source != target
+    mask: Tensor = source != target
     if nodes is not None:
         member = torch.zeros(num_nodes, dtype=torch.bool, device=nodes.device).index_fill_(0, nodes, True)
         mask &= member[source] & member[target]
-    return edge_index[:, mask]
+    return mask

@@ -12,25 +12,18 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.data.edges import loop_weights
 from progcl.distributed import shard_slice
 from progcl.graph.sampler import NeighborSampler
+from progcl.graph.sorted_edges import Edges, normalize_edges, sort_by_row
 from progcl.graph.sparse import (
     SparseMatrix,
-    build_csr,
     choose_format,
     drop_entries,
     drop_features,
     propagate,
     scale_features,
 )
-
-
-class Edges(NamedTuple):
-    """Edges and self-loops [E + N], sorted by row; `position` is an edge's index in `edge_index`, E for a self-loop."""
-
-    row: Tensor
-    column: Tensor
-    position: Tensor
 
 
 class SlowNodes(NamedTuple):
@@ -72,7 +65,7 @@ class Graph:
         num_features: feature columns
         in_edges: sorted by target
         out_edges: sorted by source
-        edge_weight: fixed weights [E] of a weighted graph; None for edges that a view normalizes
+        is_normalized: whether weights of edges are entries of a matrix that is used as it is
         seeds: the nodes that a step contrasts; None for all
         targets: those of them that this process embeds; None for all
         pairs: positives among the seeds, as positions [2, P]; None where views are contrasted
@@ -82,16 +75,17 @@ class Graph:
     targets: Tensor | None = None
     pairs: Tensor | None = None
     steps = 1  # batches of an epoch
+    is_normalized = False
 
     def __init__(self, data: Data) -> None:
         self.data = data
         self.num_nodes = int(data.num_nodes)
         self.features = choose_format(scale_features(data).to(data.edge_index.device))
         self.num_features = int(data.x.size(1))
-        self.edge_weight: Tensor | None = None
-        source, target = data.edge_index
-        loops = torch.arange(self.num_nodes, device=source.device)
-        self._sort_edges(source, target, source != target, loops)
+        (source, target), weight = data.edge_index, data.get("edge_weight")
+        loops, mask = torch.arange(self.num_nodes, device=source.device), source != target
+        loop_weight = None if weight is None else loop_weights(target[mask], weight[mask], self.num_nodes)
+        self._sort_edges(source, target, mask, loops, weight, loop_weight)
 
     @property
     def device(self) -> torch.device:
@@ -101,8 +95,9 @@ class Graph:
     @cached_property
     def walker(self) -> NeighborSampler:
         """Takes random walks over the edges; built when it is needed."""
-        edges = torch.stack([self.in_edges.column, self.in_edges.row])
-        return NeighborSampler(edges[:, edges[0] != edges[1]], self.num_nodes, fanouts=[])
+        edges = self.in_edges.select((self.in_edges.row != self.in_edges.column).nonzero().flatten())
+        pairs = torch.stack([edges.column, edges.row])
+        return NeighborSampler(pairs, self.num_nodes, fanouts=[], edge_weight=edges.weight)
 
     def batches(self, epoch: int) -> Iterator[Graph]:
         """The batches of an epoch: one, the full graph."""
@@ -142,23 +137,33 @@ class Graph:
         """Embeddings of all nodes [N, hidden]."""
         return encoder(View(self))
 
-    def with_edges(self, edge_index: Tensor, edge_weight: Tensor) -> Graph:
-        """The same features on other edges [2, E] with fixed weights [E]."""
+    def with_edges(self, edge_index: Tensor, entries: Tensor) -> Graph:
+        """The same features on other edges [2, E], the entries [E] of a matrix that is used as it is."""
         other = copy.copy(self)
         vars(other).pop("walker", None)
-        other.edge_weight = edge_weight
+        other.is_normalized = True
         source, target = edge_index
-        other._sort_edges(source, target, torch.ones_like(source, dtype=torch.bool), source[:0])
+        mask = torch.ones_like(source, dtype=torch.bool)
+        other._sort_edges(source, target, mask, source[:0], entries, entries[:0])
         return other
 
-    def _sort_edges(self, source: Tensor, target: Tensor, mask: Tensor, loops: Tensor) -> None:
+    def _sort_edges(
+        self,
+        source: Tensor,
+        target: Tensor,
+        mask: Tensor,
+        loops: Tensor,
+        weight: Tensor | None,
+        loop_weight: Tensor | None,
+    ) -> None:
         """Set `in_edges` and `out_edges` from the edges that `mask` keeps, and self-loops of the nodes `loops`."""
         self.num_edges = len(source)
         index = mask.nonzero().flatten()
         source, target = torch.cat([source[index], loops]), torch.cat([target[index], loops])
         position = torch.cat([index, torch.full_like(loops, self.num_edges)])
-        self.in_edges = _sort_by_row(target, source, position)
-        self.out_edges = _sort_by_row(source, target, position)
+        weights = None if weight is None or loop_weight is None else torch.cat([weight[index], loop_weight])
+        self.in_edges = sort_by_row(Edges(target, source, position, weights))
+        self.out_edges = sort_by_row(Edges(source, target, position, weights))
 
 
 @dataclass(frozen=True)
@@ -187,12 +192,13 @@ class View:
         """The view with slow nodes on all edges into nodes that are drawn with probability p.
 
         The edge u → v becomes u → s → v and v → s, with features x_s = α x_u + (1-α) x_v: PyG's `HalfHop`, after edges
-        and features were dropped. Slow nodes pass messages, and are not embedded: the last layer leaves them out.
+        and features were dropped. All of them have its weight, as has the self-loop of s. Slow nodes pass messages, and
+        are not embedded: the last layer leaves them out.
 
         Azabou, Ganesh, Thakoor, Lin, Sathidevi, Liu, Valko, Veličković, Dyer: Half-Hop: A graph upsampling approach for
         slowing down message passing (2023).
         """
-        assert self.graph.edge_weight is None, "half of an edge has no weight of its own"
+        assert not self.graph.is_normalized, "half of an edge has no entry of its own"
         split = torch.rand(self.graph.num_nodes, generator=generator).to(self.graph.device) < p
         return replace(self, split=split, alpha=alpha)
 
@@ -229,25 +235,27 @@ class View:
         """The slow nodes of this view; None without any."""
         if self.split is None:
             return None
-        target, source, _ = self._select_edges(self.graph.in_edges, ends=(1, 0))
+        target, source, _, weight = self.in_edges
         is_split = self.split[target] & (target != source)
         u, v = source[is_split], target[is_split]
         slow = torch.arange(len(u), device=u.device) + self.graph.num_nodes
         row = torch.cat([target, slow.repeat_interleave(3)])
         column = torch.cat([source.masked_scatter(is_split, slow), torch.stack([u, v, slow], dim=1).flatten()])
-        return SlowNodes(u, v, Edges(row, column, torch.empty_like(row)))
+        weights = None if weight is None else torch.cat([weight, weight[is_split].repeat_interleave(3)])
+        return SlowNodes(u, v, Edges(row, column, torch.empty_like(row), weights))
 
     @cached_property
     def symmetric(self) -> SparseMatrix:
-        """D̂^-½ (A+I) D̂^-½ with messages from source to target; D̂ counts incoming edges, as PyG's `gcn_norm` does.
+        """D̂^-½ (A+I) D̂^-½ with messages from source to target; D̂ sums incoming edges, as PyG's `gcn_norm` does.
 
-        Fixed edge weights are kept.
+        With weights, the self-loop of a node is the mean of its edges in the graph (`loop_weights`) in place of I.
+        Entries of a matrix that is normalized already are kept.
         """
         return self._normalize(mean=False)
 
     @cached_property
     def mean(self) -> SparseMatrix:
-        """D̂⁻¹ (A+I): the mean over a node and its in-neighbors."""
+        """D̂⁻¹ (A+I): the mean over a node and its in-neighbors, by weight."""
         return self._normalize(mean=True)
 
     @property
@@ -256,40 +264,29 @@ class View:
         return self._select_edges(self.graph.in_edges, ends=(1, 0))
 
     def _normalize(self, mean: bool) -> SparseMatrix:
-        num_nodes, edge_weight = self.graph.num_nodes, self.graph.edge_weight
+        num_nodes = self.graph.num_nodes
         if self.slow_nodes is None:
             in_edges = self.in_edges
             out_edges = self._select_edges(self.graph.out_edges, ends=(0, 1))
         else:
             in_edges = self.slow_nodes.edges
-            out_edges = _sort_by_row(in_edges.column, in_edges.row, in_edges.position)
+            out_edges = sort_by_row(in_edges._replace(row=in_edges.column, column=in_edges.row))
             num_nodes += len(self.slow_nodes.source)
-        (target, source, position), (out_source, out_target, out_position) = in_edges, out_edges
-        in_degree = torch.bincount(target, minlength=num_nodes)
-        out_degree = torch.bincount(out_source, minlength=num_nodes)
-        if edge_weight is not None:
-            values = edge_weight[position], edge_weight[out_position]
-        elif mean:
-            scale = in_degree.float().reciprocal()
-            values = scale[target], scale[out_target]
-        else:
-            scale = in_degree.float().rsqrt()
-            values = scale[target] * scale[source], scale[out_source] * scale[out_target]
-        return SparseMatrix(
-            build_csr(in_degree, source, values[0], num_nodes), build_csr(out_degree, out_target, values[1], num_nodes)
-        )
+        return normalize_edges(in_edges, out_edges, num_nodes, None if self.graph.is_normalized else mean)
 
     def _select_edges(self, edges: Edges, ends: tuple[int, int]) -> Edges:
         """The edges of this view; `ends` says which rows of `extra_edges` are row and column of the matrix."""
         if self.edge_mask is not None:
             keep_loop = self.edge_mask.new_ones(1)  # self-loops are never dropped
-            index = torch.cat([self.edge_mask, keep_loop])[edges.position].nonzero().flatten()
-            edges = Edges(*(column[index] for column in edges))
+            edges = edges.select(torch.cat([self.edge_mask, keep_loop])[edges.position].nonzero().flatten())
         if self.extra_edges is None:
             return edges
-        assert self.graph.edge_weight is None, "extra edges have no weight of their own"
+        assert not self.graph.is_normalized, "extra edges have no entries of their own"
         row, column = (torch.cat([old, self.extra_edges[end]]) for old, end in zip(edges[:2], ends, strict=True))
-        return _sort_by_row(row, column, torch.empty_like(row))
+        weight = edges.weight
+        if weight is not None:  # that of an average edge
+            weight = torch.cat([weight, weight.mean().expand(self.extra_edges.size(1))])
+        return sort_by_row(Edges(row, column, torch.empty_like(row), weight))
 
 
 class FullGraphInput:
@@ -312,7 +309,8 @@ class FullGraphInput:
 
     def convolve(self, layer: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Tensor:
         """layer(x W, edge_index) [targets, d], by a layer of PyG; the edges include self-loops."""
-        target, source, _ = self.view.in_edges
+        target, source, _, edge_weight = self.view.in_edges
+        assert edge_weight is None, "methods with such layers are refused for graphs with weights"
         x = self.view.transform(weight) if self.x is None else self.x @ weight
         out = layer(x, torch.stack([source, target]))
         return out if self.targets is None else out[self.targets]
@@ -328,8 +326,3 @@ class FullGraphInput:
         """x W of the targets."""
         rows = slice(None) if self.targets is None else self.targets
         return self.view.transform(weight)[rows] if self.x is None else self.x[rows] @ weight
-
-
-def _sort_by_row(row: Tensor, column: Tensor, position: Tensor) -> Edges:
-    order = row.argsort(stable=True)
-    return Edges(row[order], column[order], position[order])

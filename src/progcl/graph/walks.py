@@ -24,10 +24,12 @@ class RandomWalker:
     """Walks of a given length over a graph without its self-loops; a walk stays at a node without neighbors.
 
     From node v, reached from t, a walk goes to neighbor x with a probability in proportion to 1/p if x = t, to 1 if x
-    is a neighbor of t, and to 1/q otherwise; with p = q = 1, all neighbors are equally probable.
+    is a neighbor of t, and to 1/q otherwise; with p = q = 1, all neighbors are equally probable. In a weighted graph,
+    all that is multiplied by the weight of the edge from v to x.
 
-    A neighbor is proposed uniformly and accepted with its weight over the largest one (Yang et al., KnightKing: A Fast
-    Distributed Graph Random Walk Engine, 2019): memory is linear in the edges, where tables of all transitions are not.
+    A neighbor is proposed uniformly, or by weight, and accepted with what p and q give it over the largest of these
+    (Yang et al., KnightKing: A Fast Distributed Graph Random Walk Engine, 2019): memory is linear in the edges, where
+    tables of all transitions are not.
 
     Args:
         edge_index: undirected, [2, E]
@@ -35,10 +37,20 @@ class RandomWalker:
         p: return parameter
         q: in-out parameter
         seed: of all walks
+        edge_weight: [E]; None for a graph without weights
     """
 
-    def __init__(self, edge_index: Tensor, nodes: int, p: float = 1.0, q: float = 1.0, seed: int = 0) -> None:
-        self.sampler = NeighborSampler(remove_self_loops(edge_index)[0], nodes, fanouts=[])
+    def __init__(
+        self,
+        edge_index: Tensor,
+        nodes: int,
+        p: float = 1.0,
+        q: float = 1.0,
+        seed: int = 0,
+        edge_weight: Tensor | None = None,
+    ) -> None:
+        edges, weight = remove_self_loops(edge_index, edge_weight)
+        self.sampler = NeighborSampler(edges, nodes, fanouts=[], edge_weight=weight)
         self.return_weight, self.out_weight = 1 / p, 1 / q
         self.largest = max(1.0, self.return_weight, self.out_weight)
         self.seed = seed
@@ -63,7 +75,7 @@ class RandomWalker:
         return walks.T
 
     def _propose(self, nodes: Tensor, starts: Tensor, key: int, trial: int) -> Tensor:
-        """A uniformly drawn neighbor of each node [n]."""
+        """A neighbor of each node [n], drawn uniformly or by weight."""
         return self.sampler.walk(nodes, hash_pairs(key, starts, torch.tensor(2 * trial, device=starts.device))[:, None])
 
     def _step_second_order(self, before: Tensor, nodes: Tensor, starts: Tensor, key: int) -> Tensor:
@@ -117,7 +129,7 @@ class WalkBatch:
 class WalkLoader:
     """Every node with neighbors begins one walk an epoch: shuffled batches, drawn in a thread ahead of their use.
 
-    Noise is drawn with probabilities in proportion to degree^(3/4).
+    Noise is drawn with probabilities in proportion to degree^(3/4), or to the sum of a node's weights in place of it.
 
     Args:
         walker: draws the walks
@@ -139,7 +151,7 @@ class WalkLoader:
             raise InputError("the graph has no edges to walk along")
         full_pass = -(-len(self.starts) // size)
         self.steps = min(full_pass, steps or full_pass)
-        share = walker.degree.cpu().double().pow(0.75).cumsum(0)
+        share = walker.sampler.strength.cpu().double().pow(0.75).cumsum(0)
         self._noise_ends = (share / share[-1] * HASH_RANGE).round().long().to(walker.degree.device)
 
     def batches(self, epoch: int) -> Iterator[WalkBatch]:

@@ -7,6 +7,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.config.baselines import ColesOptions
+from progcl.data.edges import sum_weights
+from progcl.graph.hop_features import normalized_adjacency
 from progcl.graph.loader import Batch, GraphInput
 from progcl.graph.sparse import SparseMatrix, propagate, scale_features
 from progcl.graph.views import Graph, View
@@ -19,7 +21,8 @@ class Coles(Method):
 
     J = (λ tr(Hᵀ A⁻ H) - tr(Hᵀ A⁺ H)) / N,   H = S W + b,   S = mean_{k ≤ K} Â^k X
 
-    A⁺ is the adjacency D^-½ A D^-½ without self-loops, A⁻ that of a random graph, drawn anew in each step.
+    A⁺ is the adjacency D^-½ A D^-½ without self-loops, with the weights of edges if there are any, A⁻ that of a random
+    graph, drawn anew in each step.
 
     Zhu, Sun, Koniusz: Contrastive Laplacian Eigenmaps (2021); S is that of Zhu, Koniusz: Simple Spectral Graph
     Convolution (2021).
@@ -32,12 +35,12 @@ class Coles(Method):
         shape, graph = context.config.encoder, context.graph
         self.linear = INITS[shape.init](graph.num_features, shape.hidden, context.generator("init"))
         self.smoothed: Tensor | None = smooth(graph.data, self.options.hops)
-        self.positive = normalized_adjacency(graph, context.data.edge_index)
+        self.positive = loopless_adjacency(graph, context.data.edge_index, context.data.get("edge_weight"))
 
     def loss(self, batch: Batch) -> Tensor:
         """The two traces."""
         assert isinstance(batch, Graph), "both traces are those of the whole graph"
-        negative = normalized_adjacency(batch, self.random_graph(batch.num_nodes).to(batch.device))
+        negative = loopless_adjacency(batch, self.random_graph(batch.num_nodes).to(batch.device))
         h = self.linear(self.smoothed)
         loss: Tensor = self.options.negative_weight * trace(h, negative) - trace(h, self.positive)
         return loss / len(h)
@@ -64,7 +67,7 @@ class Coles(Method):
 def smooth(data: Data, hops: int) -> Tensor:
     """mean_{k ≤ hops} Â^k X [N, F], with the normalized adjacency Â of the graph with self-loops."""
     x = scale_features(data).to(data.edge_index.device)
-    adjacency = View(Graph(Data(x=x[:, :0], edge_index=data.edge_index, num_nodes=len(x)))).symmetric
+    adjacency = normalized_adjacency(data, len(x))
     total = x.clone()
     for _ in range(hops):
         x = propagate(x, adjacency)
@@ -72,11 +75,15 @@ def smooth(data: Data, hops: int) -> Tensor:
     return total.div_(hops + 1)
 
 
-def normalized_adjacency(graph: Graph, edges: Tensor) -> SparseMatrix:
+def loopless_adjacency(graph: Graph, edges: Tensor, weight: Tensor | None = None) -> SparseMatrix:
     """D^-½ A D^-½ [N, N] of symmetric edges [2, E], without self-loops; repeated edges count as often as they occur."""
-    edges = edges[:, edges[0] != edges[1]]
-    scale = torch.bincount(edges[0], minlength=graph.num_nodes).float().rsqrt()
-    return View(graph.with_edges(edges, scale[edges[0]] * scale[edges[1]])).symmetric
+    mask = edges[0] != edges[1]
+    row, column = edges = edges[:, mask]
+    if weight is None:
+        scale = torch.bincount(row, minlength=graph.num_nodes).float().rsqrt()
+        return View(graph.with_edges(edges, scale[row] * scale[column])).symmetric
+    scale = sum_weights(row, weight[mask], graph.num_nodes).rsqrt()
+    return View(graph.with_edges(edges, weight[mask] * (scale[row] * scale[column]))).symmetric
 
 
 def trace(h: Tensor, adjacency: SparseMatrix) -> Tensor:

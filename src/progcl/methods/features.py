@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
@@ -78,8 +80,7 @@ class Spectral(Method):
 
     def embed(self, graph: GraphInput) -> Tensor:
         """Eigenvectors scaled by their eigenvalues, with unit rows, [N, dim]."""
-        edges = graph.data.edge_index
-        return spectral_vectors(edges.cpu(), graph.num_nodes, self.options.dim).to(edges.device)
+        return _embed_edges(spectral_vectors, graph, self.options.dim)
 
 
 class WalkVectors(Method):
@@ -94,8 +95,7 @@ class WalkVectors(Method):
 
     def embed(self, graph: GraphInput) -> Tensor:
         """Left singular vectors scaled by their singular values, with unit rows, [N, dim]."""
-        edges = graph.data.edge_index
-        return walk_vectors(edges.cpu(), graph.num_nodes, self.options.dim).to(edges.device)
+        return _embed_edges(walk_vectors, graph, self.options.dim)
 
 
 class RandomInit(Method):
@@ -111,6 +111,13 @@ class RandomInit(Method):
     def embed(self, graph: GraphInput) -> Tensor:
         """Encoder output [N, hidden]."""
         return graph.embed(self.encoder, self.context.progress)
+
+
+def _embed_edges(compute: Callable[..., Tensor], graph: GraphInput, dimensions: int) -> Tensor:
+    """Vectors of nodes from edges and their weights, on the device of the edges."""
+    edges, weight = graph.data.edge_index, graph.data.get("edge_weight")
+    vectors = compute(edges.cpu(), graph.num_nodes, dimensions, weight=None if weight is None else weight.cpu())
+    return vectors.to(edges.device)
 
 
 def raw(data: Data) -> Tensor:

@@ -25,8 +25,10 @@ class Neighbors(Method):
 
     A batch is its seed nodes and the nodes that a random walk from each of them visits. Positives are the edges
     between any two nodes of the batch, and the pairs of a seed and a visited node; all other nodes of the batch are
-    negatives, as are positives that are dropped at random. With an encoder that does not see the edges (`svd`, `mlp`),
-    they are what is learned; the embeddings may be smoothed over them afterwards (`output.smooth`).
+    negatives, as are positives that are dropped at random. In a weighted graph, walks follow the weights, and an edge
+    is kept with a probability in proportion to its weight, at most 1 (`weighted_rates`). With an encoder that does not
+    see the edges (`svd`, `mlp`), they are what is learned; the embeddings may be smoothed over them afterwards
+    (`output.smooth`).
 
     Neighbors as positives of one view, some of them negatives in each step, come from Sun, Chen, Qiao, Zheng, Wang:
     Single-View Graph Contrastive Learning with Soft Neighborhood Awareness (2025), whose loss is another.
@@ -66,9 +68,13 @@ class Neighbors(Method):
         paths = walker.paths(seeds, draws.to(seeds.device))
         nodes, position = paths.unique(return_inverse=True)
         walked = torch.stack([position[:, :1].expand_as(position[:, 1:]), position[:, 1:]]).flatten(1)
-        pairs = torch.cat([walker.induced_edges(nodes), walked, walked.flip(0)], dim=1)
+        edges, weight = walker.weighted_edges(nodes)
+        pairs = torch.cat([edges, walked, walked.flip(0)], dim=1)
         pairs = (pairs[0] * len(nodes) + pairs[1]).unique()
-        kept = pairs[torch.rand(len(pairs), generator=generator).to(pairs.device) >= self.options.drop_positives]
+        rates: float | Tensor = self.options.drop_positives
+        if weight is not None:
+            rates = weighted_rates(pairs, edges[0] * len(nodes) + edges[1], weight, self.options.drop_positives)
+        kept = pairs[torch.rand(len(pairs), generator=generator).to(pairs.device) >= rates]
         return PairedSeeds(nodes, torch.stack([kept // len(nodes), kept % len(nodes)]))
 
     def loss(self, batch: Batch) -> Tensor:
@@ -104,6 +110,23 @@ class Neighbors(Method):
         return hash_pairs(seed, low, high) < threshold
 
     def _walker_without_heldout(self) -> NeighborSampler:
-        edges = self.context.data.edge_index
-        kept = edges[:, ~self._is_heldout(edges) & (edges[0] != edges[1])]
-        return NeighborSampler(kept, int(self.context.data.num_nodes), fanouts=[])
+        edges, weight = self.context.data.edge_index, self.context.data.get("edge_weight")
+        mask = ~self._is_heldout(edges) & (edges[0] != edges[1])
+        weight = None if weight is None else weight[mask]
+        return NeighborSampler(edges[:, mask], int(self.context.data.num_nodes), fanouts=[], edge_weight=weight)
+
+
+def weighted_rates(pairs: Tensor, edges: Tensor, weight: Tensor, rate: float) -> Tensor:
+    """Probabilities [P] with which positives are dropped: 1 - (1 - rate) w, at least 0.
+
+    w is the weight of an edge over the mean weight of its node's edges, and 1 for pairs that are no edges.
+
+    Args:
+        pairs: positives as numbers, ascending, [P]
+        edges: those of them that are edges, [E]
+        weight: w of the edges, [E]
+        rate: where w = 1
+    """
+    relative = torch.ones(len(pairs), device=pairs.device)
+    relative[torch.searchsorted(pairs, edges)] = weight
+    return (rate + (1 - rate) * (1 - relative)).clamp_min(0)

@@ -23,8 +23,9 @@ class Sage(Method):
 
     J = mean_uv [-log σ(z_u·z_v) - Q mean_n log σ(-z_u·z_n)],   z = h / ‖h‖
 
-    over the nodes v ≠ u of one short walk from each seed u of a step. Noise n is drawn in proportion to degree^(3/4).
-    The encoder's output h may be that of any encoder; `sage` samples neighbors and is the paper's.
+    over the nodes v ≠ u of one short walk from each seed u of a step. Noise n is drawn in proportion to degree^(3/4);
+    in a weighted graph, with the sum of a node's weights in place of its degree. The encoder's output h may be that of
+    any encoder; `sage` samples neighbors and is the paper's.
 
     Hamilton, Ying, Leskovec: Inductive Representation Learning on Large Graphs (2017).
     """
@@ -35,7 +36,7 @@ class Sage(Method):
         super().__init__(context)
         self.encoder = context.encoder()
         self.walker = context.graph.walker
-        share = self.walker.degree.cpu().double().pow(0.75).cumsum(0)
+        share = self.walker.strength.cpu().double().pow(0.75).cumsum(0)
         if not share[-1] > 0:
             raise InputError("the graph has no edges to walk along")
         self.noise_ends = share / share[-1]

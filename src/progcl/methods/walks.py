@@ -27,6 +27,7 @@ class DeepWalk(Method):
 
     J = Σ_ij c_ij [-log σ(u_i·v_j) - k mean_n log σ(-u_i·v_n)] / Σ_ij c_ij, over places i ≠ j of a walk up to w apart.
     u are the embeddings, v other vectors of the same nodes, n noise in proportion to degree^(3/4), shared by a walk.
+    In a weighted graph, steps follow the weights, and the sum of a node's weights takes the place of its degree.
     c_ij = (w + 1 - d_ij) / w, with distance d_ij, is the probability that a window, drawn from 1 to w, reaches from i
     to j.
 
@@ -53,7 +54,9 @@ class DeepWalk(Method):
 
     def walker(self) -> RandomWalker:
         """Walks of first order."""
-        return RandomWalker(self.context.data.edge_index, int(self.context.data.num_nodes), seed=self.walk_seed)
+        data = self.context.data
+        weight = data.get("edge_weight")
+        return RandomWalker(data.edge_index, int(data.num_nodes), seed=self.walk_seed, edge_weight=weight)
 
     @property
     def walk_seed(self) -> int:
@@ -106,7 +109,8 @@ class Node2Vec(DeepWalk):
     def walker(self) -> RandomWalker:
         """Walks of second order."""
         data, options = self.context.data, self.options
-        return RandomWalker(data.edge_index, int(data.num_nodes), options.p, options.q, self.walk_seed)
+        weight = data.get("edge_weight")
+        return RandomWalker(data.edge_index, int(data.num_nodes), options.p, options.q, self.walk_seed, weight)
 
 
 class DeepWalkFeatures(DeepWalk):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
+
+from progcl.clusters import kmeans
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -58,6 +57,7 @@ def make_map(
     seed: int = 0,
     max_nodes: int = MAX_NODES,
     quick: bool = False,
+    clusters: Indices | None = None,
 ) -> Map:
     """Lay out embeddings [N, d], or a random sample of them; deterministic.
 
@@ -69,6 +69,7 @@ def make_map(
         seed: of the sample, k-means and t-SNE
         max_nodes: size of the sample
         quick: PCA instead of t-SNE
+        clusters: of all nodes [N], if they are known; else those of the sample are found
     """
     nodes = np.arange(len(embeddings))
     if len(nodes) > max_nodes:
@@ -76,10 +77,10 @@ def make_map(
     rows = normalize(embeddings[nodes].astype(np.float64))
     neighbors, cosines = find_neighbors(rows, 3 * PERPLEXITY)  # as many as t-SNE needs
     with threadpool_limits(1):
-        clusters = cluster(rows, classes, seed)
+        shown = cluster(rows, classes, seed) if clusters is None else clusters[nodes]
         positions, method = (project_pca(rows, 2), "PCA") if quick else layout_nodes(rows, neighbors, cosines, seed)
     stored = slice(STORED_NEIGHBORS)
-    return Map(nodes, quantize(positions), method, clusters, neighbors[:, stored], cosines[:, stored])
+    return Map(nodes, quantize(positions), method, shown, neighbors[:, stored], cosines[:, stored])
 
 
 def find_neighbors(rows: Array, number: int) -> tuple[Indices, Array]:
@@ -104,18 +105,7 @@ def find_neighbors(rows: Array, number: int) -> tuple[Indices, Array]:
 
 def cluster(rows: Array, number: int | None = None, seed: int = 0) -> Indices:
     """k-means clusters of rows [n, d], numbered by size from the largest; by default 8, fewer for a tiny graph."""
-    number = number or min(8, max(1, round((len(rows) / 2) ** 0.5)))
-    number = min(number, len(np.unique(rows.round(9), axis=0)))
-    if len(rows) > LARGE_MAP:
-        model = MiniBatchKMeans(number, batch_size=2048, n_init=3, random_state=seed)
-    else:
-        model = KMeans(number, n_init=4, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: some stay empty
-        assigned = model.fit_predict(rows)
-    _, index, sizes = np.unique(assigned, return_inverse=True, return_counts=True)
-    rank = np.argsort(np.argsort(-sizes, kind="stable"))
-    return rank[index]
+    return kmeans(rows, number or min(8, max(1, round((len(rows) / 2) ** 0.5))), seed, LARGE_MAP)
 
 
 def layout_nodes(rows: Array, neighbors: Indices, cosines: Array, seed: int = 0) -> tuple[Array, str]:

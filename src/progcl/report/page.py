@@ -21,7 +21,7 @@ from progcl.report.charts import Chart, draw_loss, load_styles
 from progcl.report.maps import MAX_NODES, Map, make_map
 from progcl.report.mixture import MixturePlot, draw_mixture, draw_probabilities
 from progcl.report.story import Story
-from progcl.report.tables import render_neighbors, render_scores
+from progcl.report.tables import render_links, render_neighbors, render_scores
 from progcl.training.files import write_atomically
 
 MAX_CLASSES = 40  # the page has that many combinations of color and shape
@@ -43,9 +43,10 @@ def render_page(story: Story, seed: int = 0, quick: bool = False, max_nodes: int
     _validate(story)
     classes = sort_classes(story.labels) if story.labels else None
     known = len([name for name in classes if name != NO_LABEL]) if classes else 0
-    chart = make_map(story.embeddings, min(known, MAX_CLASSES) or None, seed, max_nodes, quick)
+    groups = min(known, MAX_CLASSES) or None
+    chart = make_map(story.embeddings, groups, seed, max_nodes, quick=quick, clusters=story.clusters)
     style, script = load_styles() + _load_asset("page.css"), _load_asset("search.js") + _load_asset("map.js")
-    summary = _render_facts(story.facts) + render_scores(story.scores)
+    summary = _render_facts(story.facts) + render_scores(story.scores) + render_links(story.links)
     fields = {
         "title": escape(story.title),
         "policy": _make_policy(style, script),
@@ -115,6 +116,8 @@ def _render_tiles(story: Story) -> str:
         tiles["last loss"] = f"{story.losses[-1]:.4g}"
     if story.score:
         tiles["accuracy"] = f"{story.score.mean:.2f} % <small>± {story.score.std:.2f}</small>"
+    if story.links:
+        tiles["link AUC"] = f"{next(iter(story.links.values())).auc:.3f}"
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
 
 
@@ -142,6 +145,8 @@ def _describe_map(story: Story, chart: Map) -> str:
     by_class = len(set(story.labels or []) - {NO_LABEL}) == int(chart.clusters.max()) + 1
     number = ", as many as there are classes" if by_class else ""
     clusters = f"Clusters are those of k-means in the embeddings{number}."
+    if story.cluster_note:
+        clusters = f"Clusters: {story.cluster_note}."
     return " ".join(["Each dot is a node.", methods[chart.method], *([sample] if shown < total else []), clusters])
 
 

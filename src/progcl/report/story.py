@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from progcl.config.options import Options
 from progcl.config.schema import Config
 from progcl.data.images import is_images
 from progcl.data.labels import node_class_names
+from progcl.evaluation.clusters import describe_run_clusters
 from progcl.evaluation.health import list_warnings
+from progcl.evaluation.links import LinkScore, load_link_scores
 from progcl.evaluation.scores import Score, describe_run, load_scores
-from progcl.export import load_run_embeddings
+from progcl.export import load_clusters, load_run_embeddings
 from progcl.report.mixture import MixturePlot
 from progcl.training.output import describe_facts
 
@@ -40,6 +42,9 @@ class Story:
         labels: class names of the nodes, [N]; None without labels
         scores: rows of the probe's table
         score: the run's own; None without a probe
+        links: rows of the table of held-out links; empty without any
+        clusters: of the nodes [N]; None without any
+        cluster_note: how good they are
     """
 
     title: str
@@ -53,6 +58,9 @@ class Story:
     labels: list[str] | None
     scores: dict[str, Score]
     score: Score | None = None
+    links: dict[str, LinkScore] = field(default_factory=dict)
+    clusters: NDArray[np.int64] | None = None
+    cluster_note: str = ""
 
 
 def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
@@ -63,7 +71,7 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
     """
     vectors, ids = load_run_embeddings(run, nodes=int(data.num_nodes))
     config = config or load_config(run / "config.yaml")
-    result = read_json(run / "result.json")
+    result, clusters = read_json(run / "result.json"), load_clusters(run, len(ids))
     plot, own, scores = run / "curves.json", result["score"], load_scores(run)
     score = Score.from_dict(own) if own else None
     mixture: dict[str, Any] = result["facts"].get("mixture", {})
@@ -84,6 +92,9 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
         labels=node_class_names(data),
         scores=scores,
         score=score,
+        links=load_link_scores(run),
+        clusters=clusters.of if clusters else None,
+        cluster_note=describe_run_clusters(run, len(ids)),
     )
 
 

@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 
 from progcl.data.labels import NO_LABEL
+from progcl.evaluation.links import LinkScore
 from progcl.evaluation.scores import MAJORITY, Score, list_columns, note_splits
 from progcl.export import nearest
 from progcl.report.charts import draw_strip
@@ -44,6 +45,26 @@ def render_scores(scores: dict[str, Score]) -> str:
     if first.nodes is not None:
         note += f" {first.nodes:,} nodes have labels; the others are not scored."
     return _render_table("Probe", head, rows, note)
+
+
+def render_links(scores: dict[str, LinkScore]) -> str:
+    """Table of how well held-out links are predicted."""
+    if not scores:
+        return ""
+    first = next(iter(scores.values()))
+    rows = [
+        f'<tr><th scope="row">{escape(name)}</th><td class="number" data-name="AUC">{score.auc:.4f}</td>'
+        f'<td class="number" data-name="MRR">{score.mrr:.4f}</td></tr>'
+        for name, score in scores.items()
+    ]
+    ranked = "" if first.ranked == first.links else f" (of {first.ranked:,} of them)"
+    note = (
+        f"{first.links:,} edges were held out before anything was computed. AUC: the probability that such an "
+        "edge has a larger cosine than two random nodes without one; 0.5 is chance. MRR: the mean of 1 / rank of one "
+        f"end{ranked}, seen from the other, among all nodes but those it is linked to otherwise. Without labels, these "
+        "are the numbers to trust."
+    )
+    return _render_table("Links that were held out", ["embeddings", "AUC", "MRR"], rows, note)
 
 
 def render_neighbors(story: Story, chart: Map, seed: int) -> str:

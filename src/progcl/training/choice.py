@@ -13,11 +13,13 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 from torch_geometric.data import Data
 
+from progcl.data.edges import select_edges
 from progcl.graph.hop_features import HopFeatures, project
 
 MIN_HELDOUT, MAX_PAIRS = 20, 20_000  # edges to judge by
 NEAREST, MAX_RANKED = 10, 200  # nodes nearest to a link's source by features, and links that are looked up there
 MAX_SIMILARITIES = 2**24  # held at once
+PAIRS_PER_CHUNK = 4096  # whose vectors are held at once
 SEED = 0  # of the pairs without a link
 MIN_WEIGHT = 0.05  # below which learned vectors are left out
 FROM_FEATURES = 0.5  # share of links among the nearest above which a graph is one of nearest neighbors
@@ -37,6 +39,7 @@ class Choice:
         own: of a node's own features
         nearest: share of held-out links that lead to one of the ten nodes nearest by own features
         varies: whether own features differ from node to node
+        directed: whether hops go along the edges and against them; then they are never left out
     """
 
     learned: float
@@ -44,17 +47,19 @@ class Choice:
     own: float
     nearest: float = 0.0
     varies: bool = True
+    directed: bool = False
 
     @classmethod
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
-        seen = copy.copy(data)  # features are shared
-        seen.edge_index = remove_edges(data.edge_index, heldout, int(data.num_nodes))
+        seen, weight = without_edges(data, heldout), weights_of(data, heldout)
         own = project(data.x, features.directions).to(learned.device)
         stacked = features.transform(seen)
-        first, second, third = (link_auc(each - each.mean(dim=0), heldout) for each in (learned, stacked, own))
+        centered = (each - each.mean(dim=0) for each in (learned, stacked, own))
+        first, second, third = (link_auc(each, heldout, weight=weight) for each in centered)
         varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
-        return cls(first, second, third, nearest_hits(own, heldout, seen.edge_index) if varies else 0.0, varies)
+        nearest = nearest_hits(own, heldout, seen.edge_index) if varies else 0.0
+        return cls(first, second, third, nearest, varies, features.directed)
 
     @property
     def weight(self) -> float:
@@ -72,7 +77,8 @@ class Choice:
     @property
     def blocks(self) -> Blocks:
         """`learned` and all others; those that need no training; or a node's own features alone."""
-        if max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE and self.varies:
+        links_tell_nothing = max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE
+        if links_tell_nothing and self.varies and not self.directed:
             return "own"
         return "learned" if self.weight else "untrained"
 
@@ -109,14 +115,21 @@ def log_odds(auc: float) -> float:
     return math.log(clipped / (1 - clipped))
 
 
-def link_auc(vectors: Tensor, links: Tensor) -> float:
-    """Area under the ROC curve of cosines: links [2, E] against as many random pairs of nodes."""
-    generator = torch.Generator().manual_seed(SEED)
-    chosen = _sample(links, MAX_PAIRS, generator)
-    others = torch.randint(len(vectors), tuple(chosen.shape), generator=generator)
-    pairs = torch.cat([chosen, others], dim=1).to(vectors.device)
-    cosines = cosine_similarity(vectors[pairs[0]], vectors[pairs[1]], dim=1).cpu()
-    return float(roc_auc_score([True] * chosen.size(1) + [False] * others.size(1), cosines.numpy()))
+def link_auc(vectors: Tensor, links: Tensor, others: Tensor | None = None, weight: Tensor | None = None) -> float:
+    """Area under the ROC curve of cosines: links [2, E] against other pairs of nodes, else as many random ones.
+
+    Links may have weights [E]; other pairs count 1.
+    """
+    if others is None:
+        generator = torch.Generator().manual_seed(SEED)
+        order = torch.randperm(links.size(1), generator=generator)[:MAX_PAIRS]
+        links, weight = links.cpu()[:, order], None if weight is None else weight.cpu()[order]
+        others = torch.randint(len(vectors), tuple(links.shape), generator=generator)
+    chunks = torch.cat([links, others], dim=1).to(vectors.device).split(PAIRS_PER_CHUNK, dim=1)
+    cosines = torch.cat([cosine_similarity(vectors[one], vectors[other], dim=1) for one, other in chunks]).cpu()
+    is_link = [True] * links.size(1) + [False] * others.size(1)
+    shares = None if weight is None else torch.cat([weight.cpu(), torch.ones(others.size(1))]).numpy()
+    return float(roc_auc_score(is_link, cosines.numpy(), sample_weight=shares))
 
 
 def nearest_hits(vectors: Tensor, links: Tensor, edges: Tensor) -> float:
@@ -124,26 +137,56 @@ def nearest_hits(vectors: Tensor, links: Tensor, edges: Tensor) -> float:
 
     Nodes that `edges` [2, E'] link to the source are left out of the ranking, as is itself; equal cosines count half.
     """
-    unit = normalize(vectors, dim=1)
-    chosen = _sample(links, MAX_RANKED, torch.Generator().manual_seed(SEED)).to(unit.device)
-    hits = 0
-    for source, target in (pairs.unbind() for pairs in chosen.split(max(1, MAX_SIMILARITIES // len(unit)), dim=1)):
+    chosen = _sample(links, MAX_RANKED, torch.Generator().manual_seed(SEED)).to(vectors.device)
+    ranks = rank_targets(normalize(vectors, dim=1), chosen, edges)
+    return float((ranks - 0.5 <= NEAREST).double().mean()) if chosen.size(1) else 0.0
+
+
+def rank_targets(unit: Tensor, links: Tensor, known: Tensor) -> Tensor:
+    """Rank of each link's target [n] among the nodes by cosine to its source, from 1; ties share their mean rank.
+
+    Args:
+        unit: unit rows [N, d]
+        links: [2, n]
+        known: edges [2, E], both directions: other nodes that they lead to from the source are left out of the ranking
+    """
+    ranks = []
+    for source, target in (pairs.unbind() for pairs in links.split(max(1, MAX_SIMILARITIES // len(unit)), dim=1)):
         cosines = unit[source] @ unit.T  # [b, N]
         expected = cosines.gather(1, target[:, None])
-        known = edges[:, torch.isin(edges[0], source)]
-        row, edge = (source[:, None] == known[0]).nonzero().unbind(dim=1)
-        cosines[row, known[1, edge]] = -2.0
-        cosines.scatter_(1, source[:, None], -2.0)
-        rank = (cosines > expected).sum(dim=1) + (cosines == expected).sum(dim=1) / 2
-        hits += int((rank <= NEAREST).sum())
-    return hits / max(1, chosen.size(1))
+        near = known[:, torch.isin(known[0], source)]
+        row, edge = _matches(source, near[0])
+        cosines[row, near[1, edge]] = -2.0
+        cosines.scatter_(1, source[:, None], -2.0).scatter_(1, target[:, None], -2.0)
+        ranks.append(1 + (cosines > expected).sum(dim=1) + (cosines == expected).sum(dim=1).double() / 2)
+    return torch.cat(ranks) if ranks else torch.empty(0, dtype=torch.float64)
 
 
-def remove_edges(edges: Tensor, removed: Tensor, nodes: int) -> Tensor:
-    """The edges [2, E] without some of them, in both directions."""
+def _matches(wanted: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """All pairs (i, j) with wanted[i] == values[j], [m] each, in memory linear in their number."""
+    ordered, order = values.sort(stable=True)
+    first, last = (torch.searchsorted(ordered, wanted, right=right) for right in (False, True))
+    number = last - first
+    row = torch.arange(len(wanted), device=wanted.device).repeat_interleave(number)
+    offset = torch.arange(len(row), device=wanted.device) - (number.cumsum(0) - number).repeat_interleave(number)
+    return row, order[first.repeat_interleave(number) + offset]
+
+
+def without_edges(data: Data, removed: Tensor) -> Data:
+    """The graph without some of its edges [2, E], in both directions; its features are shared."""
+    seen, nodes = copy.copy(data), int(data.num_nodes)
     both = torch.cat([removed, removed.flip(0)], dim=1)
-    keys, gone = (pairs[0] * nodes + pairs[1] for pairs in (edges, both))
-    return edges[:, ~torch.isin(keys, gone)]
+    keys, gone = (pairs[0] * nodes + pairs[1] for pairs in (data.edge_index, both))
+    return seen.update(select_edges(data, ~torch.isin(keys, gone)))
+
+
+def weights_of(data: Data, links: Tensor) -> Tensor | None:
+    """Weights [E] of some of a graph's edges, which are sorted; None without weights."""
+    if data.get("edge_weight") is None:
+        return None
+    keys, wanted = (pairs[0] * int(data.num_nodes) + pairs[1] for pairs in (data.edge_index, links))
+    weight: Tensor = data.edge_weight[torch.searchsorted(keys, wanted)]
+    return weight
 
 
 def _sample(links: Tensor, most: int, generator: torch.Generator) -> Tensor:

@@ -23,9 +23,15 @@ class Embeddings(NamedTuple):
     ids: list[str]
 
 
-def save_embeddings(path: Path, vectors: NDArray[np.float32], ids: Sequence[str] | None = None) -> None:
-    """Write an .npz with the key `embeddings`, and `ids` if the nodes have names; zip keeps a CRC-32 of each."""
+def save_embeddings(
+    path: Path,
+    vectors: NDArray[np.float32],
+    ids: Sequence[str] | None = None,
+    clusters: NDArray[np.int64] | None = None,
+) -> None:
+    """Write an .npz with the key `embeddings`, `ids` if the nodes have names, and `clusters`; zip keeps CRC-32s."""
     arrays: dict[str, Any] = {"embeddings": vectors} | ({} if ids is None else {"ids": np.array(ids, dtype=str)})
+    arrays |= {} if clusters is None else {"clusters": clusters}
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -49,7 +55,7 @@ def _load_embeddings(path: Path) -> Embeddings:
     if broken:
         raise ValueError(f"the checksum of {broken} does not match")
     with np.load(path, allow_pickle=False) as file:
-        if not {"embeddings"} <= set(file.files) <= {"embeddings", "ids"}:
+        if not {"embeddings"} <= set(file.files) <= {"embeddings", "ids", "clusters"}:
             raise ValueError(f"it holds {', '.join(file.files) or 'nothing'}, not `embeddings` and `ids`")
         vectors: NDArray[np.float32] = file["embeddings"]
         ids = file["ids"] if "ids" in file.files else np.arange(len(vectors)).astype(str)

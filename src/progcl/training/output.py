@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
+from progcl.data.prepare import edge_checksum
 from progcl.data.structure import walk_vectors
 from progcl.errors import InputError
 from progcl.graph.hop_features import HopFeatures, apply_pca, fit_pca, stack_hops
@@ -67,7 +67,7 @@ class Output:
             weight=weight,
             features=HopFeatures.fit(data, replace(hops, powers=powers)) if has_features else None,
             structure=structure,
-            graph=_checksum(data) if structure else 0,
+            graph=edge_checksum(data) if structure else 0,
             choice=choice if isinstance(choice, Choice) else None,
             not_judged=choice if isinstance(choice, str) else "",
         )
@@ -79,20 +79,25 @@ class Output:
         Raises:
             InputError: there are walk vectors, and it is not the graph that they were computed for
         """
-        if self.structure and _checksum(data) != self.graph:
+        if self.structure and edge_checksum(data) != self.graph:
             hint = "--output.structure 0, which leaves the walk vectors out"
             raise InputError("walk vectors of another graph are not comparable", hint)
         is_alone = self.features is None and not self.structure
+        walks = None
+        if self.structure:  # first, as counting pairs takes most memory
+            weight = data.get("edge_weight")
+            weight = None if weight is None else weight.cpu()
+            walks = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure, weight=weight)
         blocks = []
         if self.smooth and self.weight:
-            blocks.append(self.weight * stack_hops(learned - self.center.to(learned.device), data, self.smooth))
+            centered = learned - self.center.to(learned.device)
+            blocks.append(self.weight * stack_hops(centered, data, self.smooth))
         elif self.weight:
             blocks.append(learned if is_alone else self.weight * normalize(learned, dim=1))
         if self.features is not None:
             blocks.append(normalize(self.features.transform(data), dim=1))
-        if self.structure:
-            vectors = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure)
-            blocks.append(self.structure_weight * vectors.to(learned.device))
+        if walks is not None:
+            blocks.append(self.structure_weight * walks.to(learned.device))
         embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
         return embeddings if self.pca is None else apply_pca(self.pca, embeddings)
 
@@ -122,13 +127,14 @@ class Output:
         pca = fit_pca(blocks, dimensions)
         reduced = apply_pca(pca, blocks)
         shares = np.nan_to_num(pca.explained_variance_ratio_)  # NaN if all rows are equal
+        links, weight = data.edge_index, data.get("edge_weight")
         cost = {
             "from": blocks.size(1),
             "asked": dimensions,
             "to": reduced.size(1),
             "variance": round(float(shares.sum()), 4),
-            "auc before": round(link_auc(blocks - blocks.mean(dim=0), data.edge_index), 4),
-            "auc": round(link_auc(reduced, data.edge_index), 4),
+            "auc before": round(link_auc(blocks - blocks.mean(dim=0), links, weight=weight), 4),
+            "auc": round(link_auc(reduced, links, weight=weight), 4),
         }
         return replace(self, pca=pca, cost=cost)
 
@@ -153,7 +159,3 @@ def _resolve_blocks(asked: str, choice: Choice | str) -> tuple[str, float]:
     if isinstance(choice, str):
         return "untrained", 0.0
     return choice.blocks, choice.weight if choice.blocks == "learned" else 0.0
-
-
-def _checksum(data: Data) -> int:
-    return zlib.crc32(data.edge_index.cpu().contiguous().numpy().data)

@@ -18,11 +18,11 @@ RUN_FILES = {
     *("checkpoint.safetensors", "checkpoint-previous.safetensors"),
     *("config.yaml", "log.jsonl", "embeddings.npz", "result.json", "tensorboard"),
     *("mixture.svg", "curves.json", "embeddings.parquet", "report.html"),
-    *("first-stage.safetensors", "comparison.json", "compare"),
+    *("first-stage.safetensors", "comparison.json", "compare", "clusters.json", "links.json"),
 }
 RESUMABLE_OPTIONS = {
     *("train.epochs", "train.checkpoint_every", "loss.block_size", "loss.memory", "probe.protocol", "probe.compare"),
-    "probe.limit",
+    *("probe.limit", "output.clusters"),
 }
 SPLIT_OPTIONS = {"probe.splits", "probe.seed", "probe.nodes"}
 

@@ -16,11 +16,12 @@ from torch.optim import Optimizer
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
+from progcl.data.edges import EDGE_ATTRIBUTES
 from progcl.data.prepare import fingerprint
 from progcl.data.splits import heldout_split
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.errors import InputError
-from progcl.graph.hop_features import HopFeatures, svd_directions
+from progcl.graph.hop_features import HopFeatures, is_directed, svd_directions
 from progcl.graph.loader import Batch, GraphInput, GraphLoader
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import Context, Method, make_method
@@ -66,7 +67,8 @@ class Trainer:
         self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
         nodes = heldout_split(data)[0].to(data.edge_index.device) if config.data.inductive else None
         self.train_data = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
-        self.loader = GraphLoader.for_training(config, data.x if nodes is None else data.x[nodes], workers)
+        x = data.x if nodes is None else data.x[nodes]
+        self.loader = GraphLoader.for_training(config, x, workers, is_directed(data))
         self.graph = self.loader.graph(self.train_data, nodes)
         self.context = Context(config, self.train_data, self.graph, self.all_nodes, workers, progress)
         self.method = make_method(self.context).to(data.edge_index.device)
@@ -184,7 +186,8 @@ class Trainer:
         directions = self.loader.directions
         if directions is None:
             directions = svd_directions(data.x, self.config.encoder.rank)
-        return Choice.judge(learned, data, heldout, HopFeatures(tuple(self.config.hops.powers), directions))
+        features = HopFeatures(tuple(self.config.hops.powers), directions, directed=is_directed(data))
+        return Choice.judge(learned, data, heldout, features)
 
     def _out_of_patience(self) -> bool:
         patience, losses = self.config.train.patience, [record.loss for record in self.records]
@@ -226,7 +229,8 @@ class _Loss(nn.Module):
 
 def _move(data: Data, device: torch.device) -> Data:
     """A copy on a device; labels, masks and mapped features stay where they are."""
-    names = ["edge_index", "row_scale"] if data.get("mapped") else ["x", "edge_index"]
+    names = ["row_scale"] if data.get("mapped") else ["x"]
+    names += ["edge_index", *(name for name in EDGE_ATTRIBUTES if data.get(name) is not None)]
     return copy.copy(data).to(device, *names)
 
 
