@@ -61,4 +61,4 @@ def _load(options: dict[str, Any]) -> Data:
 
 
 USAGE = "GRAPH [--features FILE] [--labels FILE] [--json]"
-INFO = Command("Print what a graph is like, and about how long `progcl embed` would take.", USAGE, _add_arguments, _run)
+INFO = Command("Print what a graph is like, and what embedding it takes.", USAGE, _add_arguments, _run)

@@ -172,7 +172,7 @@ LISTS: dict[str, Callable[[], list[tuple[str, ...]]]] = {
     "presets": _list_presets,
 }
 EVAL = Command(
-    "Probe the embedding of a finished run again; without options the scores are kept for its report.",
+    "Probe the embedding of a finished run again, for its report.",
     "RUN [options]",
     _add_eval_arguments,
     _eval,
