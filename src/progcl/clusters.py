@@ -16,8 +16,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from progcl.data.edges import count_noun
-from progcl.errors import InputError
+from progcl.errors import InputError, count_noun
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -45,3 +45,8 @@ def in_range(name: str, value: float, low: float, high: float = float("inf"), hi
     if not low <= value <= high:
         bounds = f"be at least {low:g}" if high == float("inf") else f"be in [{low:g}, {high:g}]"
         raise InputError(f"`{name}` needs to {bounds} (got {value:g})", hint)
+
+
+def count_noun(number: int, noun: str) -> str:
+    """A number and what it counts: "1 node", "2,000 nodes"."""
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"

@@ -116,7 +116,7 @@ def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
 
 
 COLUMNS = {  # flags that name a column
-    "source": "of an edge list with one end of an edge, if it is not named so and not the first",
+    "source": "of an edge list with one end of an edge, if not the first",
     "target": "with the other end",
     "weight": "with the weights of edges; in other files an attribute of edges or an array; none uses no weights",
     "id-column": "that names the node in tables of features and labels",

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, contains_self_loops, to_undirected
 
 from progcl.data.weights import NO_WEIGHTS, describe_unused, to_weights, validate_weights
-from progcl.errors import InputError, suggest
+from progcl.errors import InputError, count_noun, suggest
 
 EDGE_ATTRIBUTES = ("edge_weight", "edge_forward")  # one for each edge
 WEIGHT_RATIO = 1000  # a largest weight this many times the median is worth a remark
@@ -174,11 +174,6 @@ def is_undirected_and_sorted(edges: Tensor, nodes: int) -> bool:
     transpose = adjacency.tocsc()
     same_degrees = np.array_equal(adjacency.indptr, transpose.indptr)
     return same_degrees and np.array_equal(adjacency.indices, transpose.indices)
-
-
-def count_noun(number: int, noun: str) -> str:
-    """A number and what it counts: "1 node", "2,000 nodes"."""
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
 
 
 def _drop_equal(weight: Tensor | None, remarks: list[str]) -> Tensor | None:

@@ -15,7 +15,6 @@ from progcl.data.classes import find_unknown
 from progcl.data.edges import (
     EDGE_ATTRIBUTES,
     Edges,
-    count_noun,
     is_undirected_and_sorted,
     prepare_edges,
     read_edge_weight,
@@ -24,7 +23,7 @@ from progcl.data.homophily import describe_homophily
 from progcl.data.images import is_images, prepare_images
 from progcl.data.mapped import CHUNK_ROWS, map_rows
 from progcl.data.structure import structural_features
-from progcl.errors import InputError
+from progcl.errors import InputError, count_noun
 
 SCALE_RATIO = 20  # a column this many times larger than the median column dominates distances: worth a remark
 NODE_ATTRIBUTES = ("y", "ids", "train_mask", "val_mask", "test_mask")  # one row for each node
