@@ -27,7 +27,7 @@ from progcl.registry import pick
 
 EXAMPLES = """examples:
   progcl embed my_graph.csv --features x.npy     your own graph
-  progcl info my_graph.csv                       its size, oddities, what it takes
+  progcl info my_graph.csv                       its size and oddities
   progcl links runs/my_graph --top 20            its most probable missing edges
   progcl train photo --miner progcl-mix          a preset, one option changed
   progcl train photo --out runs/a --resume       continue after a crash
