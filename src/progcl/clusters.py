@@ -16,7 +16,6 @@ from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from progcl.data.edges import count_noun
 from progcl.errors import InputError
 
 Array = NDArray[np.float64]
@@ -51,7 +50,7 @@ class Clusters:
     def __str__(self) -> str:
         chosen = " at the first peak of the silhouette" if self.tried else ""
         quality = "" if self.silhouette is None else f", silhouette {self.silhouette:.3f}"
-        return f"{count_noun(self.count, 'cluster')} by k-means{chosen}{quality}"
+        return f"{self.count} cluster{'s' if self.count != 1 else ''} by k-means{chosen}{quality}"
 
 
 def find_clusters(vectors: NDArray[np.float32], number: int | Literal["auto"] = "auto", seed: int = 0) -> Clusters:

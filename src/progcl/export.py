@@ -20,7 +20,6 @@ from sklearn.preprocessing import normalize
 from progcl.checksums import REWRITE, read_json, require_finished
 from progcl.clusters import Clusters
 from progcl.errors import InputError, in_range
-from progcl.neighbors import import_faiss
 from progcl.registry import pick
 from progcl.training.files import Embeddings, load_embeddings, save_embeddings, write_atomically, write_json
 
@@ -179,6 +178,8 @@ def _write_csv(path: Path, vectors: Vectors, ids: list[str], clusters: Clusters 
 
 def _write_faiss(path: Path, vectors: Vectors, ids: list[str], _: Clusters | None = None) -> None:
     """Write a folder with an index of unit rows, whose inner products are cosines, and the names of its rows."""
+    from progcl.neighbors import import_faiss  # which imports torch
+
     faiss = import_faiss()
     index = faiss.IndexFlatIP(vectors.shape[1])
     for start in range(0, len(vectors), CHUNK_ROWS):
