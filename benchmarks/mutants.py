@@ -1,10 +1,12 @@
 """Mutation testing: small errors are made in the code one by one, and the tests have to notice each.
 
-    python benchmarks/mutants.py [--minutes 20] [--seed 0] [--only losses] [--out results/mutants.json]
+    python benchmarks/mutants.py [--minutes 20] [--seed 0] [--only losses] [--out results/mutants.jsonl]
 
 Cosmic Ray makes the mutants (pip install 'progcl[mutants]'). Those of annotations and docstrings, which change nothing,
 are left out. A random sample is tested in turn from every module until the time is over, in a copy of the checkout; a
-process forked after the slow imports runs the tests of the module, then the others of its part, until one fails.
+process forked after the slow imports runs the tests of the module, then the others of its part, until one fails. With
+--out, every result is written at once, and a later run goes on where this one ended. --own is faster and counts more
+survivors; --again tests these with all tests of their part.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from typing import NamedTuple
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
+from scipy.stats import binomtest
 from tqdm import tqdm
 
 ROOT = Path(__file__).parents[1]
@@ -43,14 +45,19 @@ TESTS = {  # of each part; the quick ones first
 SECONDS = 600  # after which a mutant's tests count as failed: it has made an endless loop
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One change of one module; `code` is the whole mutated source."""
+class Key(NamedTuple):
+    """One change of one module, by which its result is found again as long as the line is the same."""
 
     module: str
     part: str
     operator: str
     diff: str
+
+
+class Mutant(NamedTuple):
+    """A change, and the whole mutated source."""
+
+    key: Key
     code: str
 
 
@@ -69,28 +76,42 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--only", choices=TESTS, help="one part")
-    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--out", type=Path, help="JSON lines to continue, and to write results to")
+    parser.add_argument("--again", action="store_true", help="test those again that survived, and no others")
+    parser.add_argument("--own", action="store_true", help="run a module's own tests alone, without a check before")
     options = parser.parse_args()
     parts = [options.only] if options.only else list(TESTS)
     by_module = [places for part in parts for places in list_mutants(part, options.seed)]
-    deadline = time.monotonic() + 60 * options.minutes
+    results = load_results(options.out) if options.out else {}
     with tempfile.TemporaryDirectory() as folder:
         copy = copy_checkout(Path(folder))
         import_slow_packages(copy)
-        for part in parts:
+        for part in [] if options.own else parts:
             if run_tests(copy, TESTS[part]) != "survived":
                 sys.exit(f"the tests of {part} fail, or take too long, without any mutant")
-        results: list[tuple[Mutant, str]] = []
+        deadline = time.monotonic() + 60 * options.minutes
         for place in tqdm(take_turns(by_module), total=sum(map(len, by_module)), unit="place"):
             if time.monotonic() > deadline:
                 break
             mutant = make_mutant(place)
-            if mutant is not None:
-                results.append((mutant, test(copy, mutant)))
+            if mutant is None or (results.get(mutant.key) != "survived" if options.again else mutant.key in results):
+                continue
+            results[mutant.key] = test(copy, mutant, options.own)
+            if options.out:
+                append_result(options.out, mutant, results[mutant.key])
     report(results, sum(map(len, by_module)))
-    if options.out:
-        rows = [{"outcome": outcome, **asdict(mutant), "code": None} for mutant, outcome in results]
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def load_results(path: Path) -> dict[Key, str]:
+    """Outcomes of mutants that were tested before; the last one of each counts."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {Key(row["module"], row["part"], row["operator"], row["diff"]): row["outcome"] for row in rows}
+
+
+def append_result(path: Path, mutant: Mutant, outcome: str) -> None:
+    """Add a line."""
+    with path.open("a") as file:
+        file.write(json.dumps({**mutant.key._asdict(), "outcome": outcome}) + "\n")
 
 
 def list_mutants(part: str, seed: int) -> list[list[Place]]:
@@ -121,7 +142,8 @@ def make_mutant(place: Place) -> Mutant | None:
         return None
     lines = difflib.unified_diff(source.splitlines(), code.splitlines(), lineterm="", n=0)
     diff = "\n".join(line for line in lines if not line.startswith(("---", "+++")))
-    return Mutant(str(place.module.relative_to(ROOT)), place.part, place.operator.removeprefix("core/"), diff, code)
+    module, operator = str(place.module.relative_to(ROOT)), place.operator.removeprefix("core/")
+    return Mutant(Key(module, place.part, operator, diff), code)
 
 
 def normal_form(source: str) -> str:
@@ -164,15 +186,16 @@ def import_slow_packages(copy: Path) -> None:
     assert not any(name.startswith("progcl") for name in sys.modules)
 
 
-def test(copy: Path, mutant: Mutant) -> str:
-    """`killed`, `timeout` or `survived`."""
-    path = copy / mutant.module
+def test(copy: Path, mutant: Mutant, own_only: bool) -> str:
+    """`killed`, `timeout` or `survived`: by the tests of the module, then by all of its part."""
+    path = copy / mutant.key.module
     original = path.read_text()
     path.write_text(mutant.code)
-    own = f"tests/{Path(mutant.module).parent.name}/test_{path.name}"
+    own = f"tests/{path.parent.name}/test_{path.name}"
+    has_own = (copy / own).exists()
     try:
-        outcome = run_tests(copy, [own]) if (copy / own).exists() else "survived"
-        return run_tests(copy, TESTS[mutant.part]) if outcome == "survived" else outcome
+        outcome = run_tests(copy, [own]) if has_own else "survived"
+        return outcome if outcome != "survived" or (own_only and has_own) else run_tests(copy, TESTS[mutant.key.part])
     finally:
         path.write_text(original)
 
@@ -201,13 +224,15 @@ def run_tests(copy: Path, tests: list[str]) -> str:
     return "timeout"
 
 
-def report(results: list[tuple[Mutant, str]], total: int) -> None:
-    """A table of the parts, and the mutants that survived."""
-    for mutant, outcome in results:
+def report(results: dict[Key, str], total: int) -> None:
+    """The mutants that survived, and a table of the parts with 95 % intervals of the share that tests notice."""
+    for key, outcome in results.items():
         if outcome == "survived":
-            print(f"survived: {mutant.module} {mutant.operator}\n{mutant.diff}\n")
-    counts = Counter((mutant.part, outcome) for mutant, outcome in results)
-    print("| part | tested | killed | by timeout | survived | % killed |\n|---|---|---|---|---|---|")
+            print(f"survived: {key.module} {key.operator}\n{key.diff}\n")
+    counts = Counter((key.part, outcome) for key, outcome in results.items())
+    print(
+        "| part | tested | killed | by timeout | survived | % killed | 95 % interval |\n|---|---|---|---|---|---|---|"
+    )
     for part in [*TESTS, "all"]:
         row = {
             kind: sum(number for (name, outcome), number in counts.items() if outcome == kind and part in (name, "all"))
@@ -215,9 +240,14 @@ def report(results: list[tuple[Mutant, str]], total: int) -> None:
         }
         tested = sum(row.values())
         if tested:
-            share = 100 * (tested - row["survived"]) / tested
-            cells = (part, tested, row["killed"], row["timeout"], row["survived"], f"{share:.1f}")
-            print("| " + " | ".join(map(str, cells)) + " |")
+            noticed = binomtest(tested - row["survived"], tested)
+            low, high = noticed.proportion_ci(method="wilson")
+            share = f"{100 * noticed.statistic:.1f} | {100 * low:.1f} to {100 * high:.1f}"
+            print(
+                "| "
+                + " | ".join(map(str, (part, tested, row["killed"], row["timeout"], row["survived"], share)))
+                + " |"
+            )
     print(f"\n{len(results)} mutants were tested; with those that change nothing there are {total:,}")
 
 

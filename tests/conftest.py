@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("nightly", max_examples=10_000, deadline=None)
 
 MARKERS = ("docs", "browser", "kill", "processes", "large")  # declared in pyproject.toml
 

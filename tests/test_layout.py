@@ -14,10 +14,11 @@ from progcl.training.files import save_embeddings, write_json
 SOURCE = Path(__file__).parents[1] / "src" / "progcl"
 
 LAYERS = [  # a package or module may import those before it, and itself
-    *("errors", "checksums", "registry", "progress", "budget", "precision", "seeding", "distributed"),
+    *("errors", "memory", "progress", "files", "checksums", "registry", "budget", "precision", "seeding"),
+    "distributed",
     *("config", "data", "graph", "nn", "posteriors", "miners", "losses", "testing", "pygcl", "methods", "training"),
     *("neighbors", "clusters", "export", "evaluation", "links", "pairs", "report", "result", "run", "experiments"),
-    *("estimate", "planning", "embed", "sklearn", "bench", "cli"),
+    *("estimate", "planning", "transform", "embed", "saved_estimator", "sklearn", "bench", "cli"),
     *("__main__", "__init__"),
 ]
 MAY_TOUCH_LABELS = {"data", "evaluation", "report", "methods/supervised.py", "posteriors/baselines.py", "sklearn.py"}
@@ -80,6 +81,9 @@ FILE_ERRORS = {  # commands in a folder with a damaged graph, a damaged run, and
     "embed g.csv --budget soon": "is not a duration",
     "info nowhere.csv": "there is no file",
     "info bad.csv": "line 2 has 1 values",
+    "embed g.csv --from nowhere": "there is no file",
+    "transform nowhere g.csv": "there is no file",
+    "transform done nowhere.csv": "there is no file",
     "train nowhere.yaml": "there is no file",
     "train done/config.yaml --out other": "there is no file `/nowhere/g.csv`",
     "train csbm --out done": "holds a run already",

@@ -1,11 +1,14 @@
 """Damaged and foreign files of a run folder, and runs that are killed: the same result or an error, never another."""
 
 import io
+import json
 import os
+import random
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,12 @@ import torch
 from safetensors.torch import load
 
 from progcl import InputError
-from progcl.checksums import read_json
+from progcl.checksums import read_json, seal, unseal
 from progcl.cli.main import COMMANDS
 from progcl.errors import ProgclWarning
+from progcl.evaluation.scores import format_table
+from progcl.report.mixture import draw_probabilities
+from progcl.report.story import load_story
 from progcl.training.checkpoint import Checkpoints
 from support.commands import refusal
 from support.reliability import RunFolder, flip_bits
@@ -137,6 +143,37 @@ def test_damaged_and_foreign_files_are_refused_with_a_hint(command: str, run: Ru
                 COMMANDS[command].run(options_of(command, run.folder))
             assert caught.value.hint, (name, content)
             run.restore()
+
+
+ODD_VALUES: list[Any] = [None, True, -1, 0, 10**12, float("inf"), float("nan"), "x", "9" * 5000, [], {}, [1], {"a": 1}]
+
+
+def list_places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container inside of a value, with a key or index of it."""
+    keys = list(value) if isinstance(value, dict) else range(min(3, len(value))) if isinstance(value, list) else ()
+    for key in keys:
+        yield value, key
+        yield from list_places(value[key])
+
+
+@pytest.mark.parametrize("name", ["result.json", "curves.json", "comparison.json", "log.jsonl"])
+def test_content_of_another_program_is_refused_although_its_checksum_matches(name: str, run: RunFolder) -> None:
+    generator = random.Random(name)
+    for number in range(60):
+        texts = run.content[name].splitlines() if name == "log.jsonl" else [run.content[name]]
+        rows = [unseal(json.loads(text)) for text in texts]
+        holder, key = generator.choice(list(list_places(rows))[1:])
+        if number % 3:
+            holder[key] = generator.choice(ODD_VALUES)
+        else:
+            del holder[key]
+        text = "\n".join(json.dumps(seal(row)) if isinstance(row, dict) else json.dumps(row) for row in rows)
+        (run.folder / name).write_text(text)
+        with suppress(InputError):
+            story = load_story(run.folder, run.data, run.config)
+            format_table(story.scores)
+            if story.mixture:
+                draw_probabilities(story.mixture)
 
 
 def test_a_log_without_all_its_lines_is_refused(run: RunFolder) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from progcl import files
 from progcl.errors import InputError
 
 Value = TypeVar("Value")
@@ -63,15 +64,7 @@ def read_json_lines(path: Path, hint: str = REWRITE) -> list[dict[str, Any]]:
 
 def read_file(path: Path, read: Callable[[], Value], hint: str) -> Value:
     """`read()`, whose every failure is a `DamagedFile` that names the path."""
-    try:
-        return read()
-    except FileNotFoundError:
-        raise DamagedFile(f"there is no `{path}`", hint) from None
-    except PermissionError:
-        raise
-    except Exception as error:  # a damaged file makes parsers raise nearly anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DamagedFile(f"`{path}` is damaged: {reason}", hint) from None
+    return files.read_file(path, read, hint, "is damaged", DamagedFile)
 
 
 def require_finished(run: Path) -> None:

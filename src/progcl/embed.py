@@ -32,10 +32,12 @@ from progcl.report.story import load_story
 from progcl.result import Result, score_result
 from progcl.run import fit
 from progcl.training.lock import lock_folder
+from progcl.training.model import Model, Start, load_input
 from progcl.training.output import describe_facts
 from progcl.training.signals import StopRequest
 
 STEPS = 400  # of training
+WARM_SHARE = 0.25  # of the steps of an earlier run, if its weights are the start
 BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
 MAX_WIDTH, MIN_WIDTH = 512, 64  # of a block of the embedding
 MAX_OUTPUT_BYTES = 2.1e9  # three such blocks and the walk vectors, which bounds their width
@@ -68,7 +70,8 @@ def embed(
         features: file with features, if `graph` has none
         labels: file with classes, to color the map and score the embedding; training never sees them
         budget: time limit in seconds, for all that follows
-        overrides: of the chosen settings, by dotted key; `data.source`, `data.label_column` and the like name columns
+        overrides: of the chosen settings, by dotted key; `data.source`, `data.label_column` and the like name columns,
+            `train.start_from` an earlier run, whose settings are kept
         resume: continue from the checkpoint in `out`
         force: overwrite what is in `out`
         progress: report progress on stderr
@@ -126,7 +129,8 @@ def load_graph(config: Config, content: NodeData | None = None) -> Data:
     if config.data.name != FILE or config.probe.compare:
         hint = "`progcl train` takes named data sets, and compares"
         raise InputError("`progcl embed` embeds the graph of a file, once", hint)
-    return load_data(config.data, content=content)
+    start = Start.load(config)
+    return load_input(config, start) if start else load_data(config.data, content=content)
 
 
 def choose_config(data: Data, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -232,9 +236,41 @@ def _resolve(
     if stored.exists() and not force:
         hint = "continue with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{out}` holds a result already", hint)
+    if overrides.get("train.start_from"):
+        return _resolve_start(files, overrides, allow_code)
     given = {**_only("data", overrides), **_only("probe", overrides), **files}
     data = load_graph(load_config("embed", given), content)
     return choose_config(data, {**overrides, **files}), data
+
+
+def _resolve_start(files: Mapping[str, str | None], overrides: dict[str, Any], allow_code: bool) -> tuple[Config, Data]:
+    """The configuration of an earlier run for another graph, with fewer steps; and the graph, read as before."""
+    run = Path(overrides["train.start_from"]).absolute()
+    Model.load(run, allow_code)  # raises if there is none
+    named = {f"data.{key}": None for key in ("graph", "features_from", "labels_from", "ids_from")}
+    given = {**named, "data.name": FILE, "probe.protocol": load_config("embed").probe.protocol, **overrides, **files}
+    given |= {"train.start_from": str(run), "data.holdout": overrides.get("data.holdout", 0.0)}
+    earlier, wanted = (load_config(run / "config.yaml", each, allow_code=allow_code) for each in ({}, given))
+    if (wanted.method.name, wanted.encoder) != (earlier.method.name, earlier.encoder):
+        hint = "leave out --from, or the options of method and encoder"
+        raise InputError("weights of another method or encoder are no start", hint)
+    data = load_graph(wanted)
+    sized = continue_settings(earlier, int(data.num_nodes))
+    probe = {} if "probe.protocol" in overrides else _probe_settings(data)
+    return load_config(run / "config.yaml", {**sized, **given, **probe}, allow_code=allow_code), data
+
+
+def continue_settings(earlier: Config, nodes: int) -> dict[str, Any]:
+    """Settings that change where the weights of an earlier run are the start: fewer steps, batches of a grown graph."""
+    steps = max(1, round(WARM_SHARE * earlier.train.epochs * (earlier.batch.steps or 1)))
+    sized = settings_by_size(nodes, steps)
+    kept = ("batch.size", "batch.steps", "train.epochs", "train.checkpoint_every")
+    if earlier.reads_hop_table and "batches" in earlier.method.supports:
+        settings = {key: sized[key] for key in kept}
+    else:
+        settings = {"train.epochs": max(4, round(WARM_SHARE * earlier.train.epochs))}
+    starts = hasattr(earlier.miner, "start_epoch")
+    return settings | ({"miner.start_epoch": start_epoch(settings["train.epochs"])} if starts else {})
 
 
 def _only(section: str, overrides: Mapping[str, Any]) -> dict[str, Any]:

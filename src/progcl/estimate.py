@@ -98,8 +98,9 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
         "write": 2 * WRITTEN * sizes.nodes * sizes.width,
         "report": map_seconds(min(sizes.nodes, LARGE_MAP), sizes.nodes, sizes.width),
     }
+    disk = _disk(config, sizes, sizes.features if data.get("structural") else sizes.walks)
     paced = {stage: pace * each for stage, each in seconds.items()}
-    return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, _memory(sizes), _disk(config, sizes))
+    return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, _memory(sizes), disk)
 
 
 @dataclass(frozen=True)
@@ -250,10 +251,14 @@ def _memory(sizes: Sizes) -> float:
     return BASE_BYTES + max(rows, 4 * sizes.nodes * sizes.features + 16 * sizes.distinct)
 
 
-def _disk(config: Config, sizes: Sizes) -> float:
-    """Two files of embeddings, two checkpoints of weights and Adam's moments, and the report."""
+def _disk(config: Config, sizes: Sizes, walks: int) -> float:
+    """Two files of embeddings, two checkpoints of weights and Adam's moments, the model and the report.
+
+    The model has the weights, two projections of the features, and factors with so many columns of walk vectors.
+    """
     encoder = config.encoder
     inputs = min(sizes.features, encoder.rank) if config.reads_hop_table else sizes.features
     weights = encoder.hidden * (inputs + (encoder.layers - 1) * encoder.hidden + 2 * encoder.projection)
     snapshot = 4 * sizes.nodes * encoder.hidden if hasattr(config.miner, "start_epoch") else 0  # of a miner
-    return 8 * sizes.nodes * sizes.width + 24 * weights + 4 * snapshot + REPORT_BYTES
+    model = 4 * weights + 4 * sizes.features * (inputs + sizes.rank) + 6 * sizes.nodes * walks
+    return 8 * sizes.nodes * sizes.width + 24 * weights + 4 * snapshot + model + REPORT_BYTES

@@ -16,7 +16,7 @@ import torch
 from torch_geometric.data import Data
 
 from progcl.budget import Budget
-from progcl.checksums import json_lines
+from progcl.checksums import json_lines, read_file
 from progcl.config import Config, to_yaml
 from progcl.config.schema import DataConfig
 from progcl.data.datasets import FILE, OWN, load_data
@@ -31,6 +31,7 @@ from progcl.evaluation.health import describe_collapse
 from progcl.evaluation.links import score_heldout
 from progcl.evaluation.supervised import score_predictions
 from progcl.graph.hop_features import is_directed
+from progcl.memory import require_within_limit
 from progcl.precision import single_precision
 from progcl.progress import bar
 from progcl.report.mixture import plot_data, save_mixture
@@ -38,6 +39,8 @@ from progcl.result import Result, score_result
 from progcl.training import checkpoint, files
 from progcl.training.checkpoint import Checkpoints
 from progcl.training.lock import lock_folder
+from progcl.training.memory import apply_memory_limit
+from progcl.training.model import MODEL_FILE, Start, can_transform, load_input
 from progcl.training.run_folder import check_folder, clear_folder, clear_leftovers, is_restart, write_job_id
 from progcl.training.signals import GRACE_SECONDS, StopRequest
 from progcl.training.trainer import Record, Trainer
@@ -100,12 +103,16 @@ def fit(
         resume = resume or (folder is not None and is_restart(folder))
         if folder:
             check_folder(folder, config, resume, force)
+        earlier = Start.load(config)
         if data is None:
-            data = workers.local_main_first(lambda: load_data(config.data, data_root, out))
+            data = workers.local_main_first(
+                lambda: load_input(config, earlier) if earlier else load_data(config.data, data_root, out)
+            )
             for remark in describe_homophily(data):
                 warn(remark)
+        config = apply_memory_limit(config, data)
         with budget.stage("prepare"):
-            trainer = Trainer(config, data, progress and workers.is_main, workers)
+            trainer = Trainer(config, data, progress and workers.is_main, workers, earlier)
         _validate(trainer)
         if folder and not resume:
             clear_folder(folder, config)
@@ -114,6 +121,7 @@ def fit(
         with stop.deferred():
             last = budget.clock()
             for record in _epochs(trainer, stop):
+                require_within_limit()
                 if workers.is_main:
                     _save(trainer, record, checkpoints, first_stage)
                     if on_epoch:
@@ -176,7 +184,8 @@ def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: Fir
 
     found = trainer.workers.broadcast(newest)
     if found:
-        trainer.restore(found[0], miner=found[1])
+        path = checkpoints.newest if checkpoints and found[1] else Path("the first stage")
+        read_file(path, lambda: trainer.restore(found[0], miner=found[1]), checkpoint.RESTART)
     done = len(trainer.records)
     if done > trainer.config.train.epochs:
         raise InputError(f"the run has {done} epochs already", "set --train.epochs to at least that")
@@ -260,6 +269,8 @@ def _finish(trainer: Trainer, folder: Path | None) -> Result:
     result = Result(config, embeddings, losses, None, facts, seconds, links=links)
     if folder:
         files.save_embeddings(folder / "embeddings.npz", embeddings.numpy(), trainer.data.get("ids"))
+        if can_transform(config):
+            trainer.model().save(folder / MODEL_FILE)
         plot = plot_data(trainer.method, trainer.train_data if config.probe.protocol != "none" else None)
         if plot:
             files.write_json(folder / "curves.json", json.loads(plot.to_json()), indent=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,14 @@ from progcl.data.formats import read_node_data
 from progcl.data.frames import is_edges, is_frame, read_edge_value, read_node_table
 from progcl.data.join import JoinOptions, NodeData, join
 from progcl.data.networks import from_networkx
-from progcl.data.prepare import fingerprint, prepare
+from progcl.data.prepare import prepare
 from progcl.data.tables import edges_of, numbered_graph
 from progcl.embed import choose_settings
 from progcl.errors import InputError, ProgclWarning
 from progcl.precision import single_precision
 from progcl.progress import bar
-from progcl.training.trainer import Trainer, embed_graph
+from progcl.saved_estimator import load_estimator, save_estimator
+from progcl.training.trainer import Trainer
 
 Vectors = NDArray[np.float32]
 
@@ -51,8 +53,8 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         epochs: passes over the graph; None chooses by its size, as `progcl embed` does
         miner: choice of negatives: none, progcl-weight, progcl-mix, ...
         encoder: svd or mlp, which do not see the edges; hops, gcn or sage
-        with_features: append features of several hops, which need no training; where these alone predict links
-            that were kept from training better, the learned vectors are left out
+        with_features: append features of several hops and walk vectors of a graph, which need no training; where hop
+            features alone predict links that were kept from training better, the learned vectors are left out
         dim: reduce the embedding to so many numbers per node, by PCA
         weight: column of a table of edges, attribute of edges or array with the weights of edges; `edge_weight` of a
             `Data` and the entries of an adjacency matrix are weights unless it is "none"
@@ -71,6 +73,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         loss_curve_: loss of every epoch
         mixture_: the fitted mixture in plain numbers; None if there is none
         n_features_in_: number of features that a graph needs
+        model_: what was learned and fitted, by which other graphs are embedded
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def fit(self, X: Any, y: Any = None) -> ProGCL:
         """Train on a graph; `y` is ignored."""
         data = self._prepare(X, reset=True)
-        trainer = Trainer(load_config("embed", self._settings(data)), data)
+        trainer = Trainer(load_config("embed", self._settings(data, self._is_graph(X))), data)
         trainer.config.method.require("inductive")
         epochs = trainer.config.train.epochs
         records = bar(self.verbose, iterable=trainer.run(epochs), total=epochs, unit="epoch")
@@ -115,15 +118,19 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.mixture_ = trainer.method.facts().get("mixture")
         self.embedding_: Vectors = trainer.embed().numpy()
         self.choice_ = trainer.output.facts().get("choice")
-        trainer.method.release()
-        self.method_, self.loader_, self.output_ = trainer.method.eval(), trainer.loader, trainer.output
+        model = trainer.model()
+        self.model_ = replace(model, schema=replace(model.schema, normalize=False))  # `data` is about files
         return self
 
     def transform(self, X: Any) -> Vectors:
-        """Embed a graph with the same features, also one that was not there when the encoder was trained."""
+        """Embed a graph with the same features, also one that was not there when the encoder was trained.
+
+        Nodes of the fitted graph are known by their names, or by their numbers if they have none. Where nodes have no
+        features, some need to be known.
+        """
         check_is_fitted(self)
         data = self._prepare(X, reset=False)
-        vectors: Vectors = embed_graph(self.method_, self.loader_, self.output_, data).numpy()
+        vectors: Vectors = self.model_.embed(data).numpy()
         named: Vectors = self._with_names(vectors, X, data.get("ids"))
         return named
 
@@ -131,6 +138,20 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         """Train on a graph, and embed it."""
         named: Vectors = self._with_names(self.fit(X).embedding_, X, self.ids_)
         return named
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted estimator to a safetensors file, which holds no code."""
+        check_is_fitted(self)
+        save_estimator(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, allow_code: bool = False) -> ProGCL:
+        """Read what `save` wrote; classes of your own, which options may name, are imported if `allow_code` is set.
+
+        Raises:
+            InputError: if the file is damaged, or holds no estimator
+        """
+        return load_estimator(cls(), Path(path), allow_code)
 
     @property
     def _n_features_out(self) -> int:
@@ -159,18 +180,19 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def _settings(self, data: Data) -> dict[str, Any]:
+    def _settings(self, data: Data, is_graph: bool) -> dict[str, Any]:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         overrides: dict[str, Any] = {
             "encoder.name": self.encoder,
             "output.features": self.with_features,
-            "output.structure": 0,  # walk vectors of another graph would not be comparable
             "output.dim": self.dim,
             "data.directed": self._directed,
             "miner.name": self.miner,
             "train.seed": self.random_state if isinstance(self.random_state, Integral) else seed,
             "probe.protocol": "none",
         }
+        if not is_graph or not self.with_features:  # rows of features are no nodes that another graph may have, too
+            overrides["output.structure"] = 0
         if self.hidden is not None:
             overrides |= {"encoder.hidden": self.hidden, "encoder.projection": max(1, self.hidden // 2)}
         if self.epochs is not None:
@@ -180,27 +202,20 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def _prepare(self, X: Any, reset: bool) -> Data:
         """A user's graph, prepared; raise `InputError` if its features do not fit those of the fitted one."""
         raw = self._read(X, reset)
-        if reset:
-            self.plan_ = (raw.plan or None) if isinstance(raw, NodeData) else None
-        data = prepare(raw if isinstance(raw, Data) else raw.to_data(), self._directed)
-        if self.verbose and reset:
+        raw = raw if isinstance(raw, Data) else raw.to_data()
+        if not reset:
+            return self.model_.schema.prepare(raw)
+        data = prepare(raw, self._directed)
+        if self.verbose:
             print("".join(f"note: {remark}\n" for remark in data.remarks), file=sys.stderr, end="")
-        if reset:
-            self.n_features_in_ = data.x.size(1)
-            self.graph_ = fingerprint(data) if data.structural else None
-        elif data.structural and fingerprint(data) != self.graph_:
-            hint = "features that both graphs have make them comparable"
-            raise InputError("without features, only the graph that was fitted can be embedded", hint)
-        elif data.x.size(1) != self.n_features_in_:
-            given, needed = data.x.size(1), self.n_features_in_
-            raise InputError(f"the graph has {given} features, {type(self).__name__} was fitted to {needed}")
+        self.n_features_in_ = data.x.size(1)
         return data
 
     def _read(self, X: Any, reset: bool) -> NodeData | Data:
         """A graph from any of the types that users have."""
         given = {key.removeprefix("data."): value for key, value in (self.options or {}).items() if key[:5] == "data."}
         columns = {key: given.pop(key) for key in ("id_column", "label_column", "scale") if key in given}
-        how = JoinOptions(**columns, plan=None if reset else self.plan_)
+        how = JoinOptions(**columns, plan=None if reset else self.model_.schema.plan)
         given.setdefault("weight", self.weight)
         ends = {key: given.get(key) for key in ("source", "target", "weight")}
         if isinstance(X, (str, Path)):

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from progcl import InputError
+from progcl.data.features import Feature
 from progcl.data.formats import read_graph
 from support.graphs import write_files
 
@@ -44,3 +46,27 @@ def test_a_value_that_is_no_number_is_named_by_its_line(tmp_path: Path) -> None:
     edges, x = write_files(tmp_path, g_csv=EDGES, x_csv="node,feature,value\na,red,2\na,blue,much\nb,red,3\n")
     with pytest.raises(InputError, match="line 3 holds `much` in column `value`"):
         read_graph(edges, x)
+
+
+@pytest.mark.parametrize("limit", [4e9, 10])
+@pytest.mark.parametrize(
+    "rows", ["a,red,2\na,blue,1\nb,red,3\nc,green,5\n", "a,red,2\na,blue,1\nb,red,3\nb,blue,4\nc,red,1\n"]
+)
+def test_another_table_gets_the_same_columns(
+    rows: str, limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order its features come in, and whichever it lacks: sparse, dense, or hashed."""
+    monkeypatch.setattr("progcl.data.long_form.MAX_BYTES", limit)
+    head = "node,feature,value\n"
+    later = "c,pink,9\na,blue,1\na,red,2\nb,red,3\nb,blue,4\n"
+    edges, x, y = write_files(tmp_path, g_csv=EDGES, x_csv=head + rows, y_csv=head + later)
+    before = read_graph(edges, x)
+    plan = [Feature(**feature) for feature in before.plan]
+    again = read_graph(edges, x, plan=plan)
+    assert torch.equal(again.x, before.x)
+    other = read_graph(edges, y, plan=plan)
+    assert other.x.size(1) == before.x.size(1)
+    row = other.ids.index("a")
+    assert torch.equal(other.x[row], before.x[before.ids.index("a")])
+    if limit > 10:
+        assert any("1 features of the long form were not there before" in remark for remark in other.remarks)

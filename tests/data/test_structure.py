@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from progcl.data import csbm
 from progcl.data.prepare import prepare
-from progcl.data.structure import WalkPlan, structural_features, walk_vectors
+from progcl.data.structure import WalkPlan, walk_vectors
 
 
 def test_nodes_with_the_same_neighborhood_have_similar_features() -> None:
@@ -55,6 +55,6 @@ def test_walks_do_not_depend_on_the_number_of_threads() -> None:
     features = []
     for number in (1, 2):
         torch.set_num_threads(number)
-        features.append(structural_features(data.edge_index, 2000))
+        features.append(walk_vectors(data.edge_index, 2000))
     torch.set_num_threads(threads)
     assert torch.equal(*features)

@@ -24,10 +24,11 @@ def test_make_targets_exist(command: str) -> None:
 @pytest.mark.docs(seconds=20)
 @pytest.mark.filterwarnings("ignore:no mixture fitted")
 def test_the_readme_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with a graph; the reader's own network is a small one."""
+    """In a folder with a graph, and the same with one more node; the reader's own network is a small one."""
     monkeypatch.chdir(tmp_path)
     edges = csbm(nodes=60).edge_index.T.tolist()
     Path("my_graph.csv").write_text("".join(f"{one},{other}\n" for one, other in edges))
+    Path("grown.csv").write_text(Path("my_graph.csv").read_text() + "60,0\n60,1\n")
     h = torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
     layer = torch.nn.Linear(8, 8)
     optimizer = torch.optim.Adam(layer.parameters())

@@ -140,3 +140,7 @@ def test_induced_edges_are_pygs_subgraph() -> None:
         found = {(int(a), int(b)) for a, b in sampler.induced_edges(nodes).T}
         assert found == set(zip(target.tolist(), source.tolist(), strict=True))
         assert len(found) == sampler.induced_edges(nodes).size(1)
+
+
+def test_fanouts_are_the_paper_s_unless_others_are_given() -> None:
+    assert tuple(NeighborSampler(DATA.edge_index, 500).fanouts) == (10, 10, 25)

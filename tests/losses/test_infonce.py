@@ -8,6 +8,7 @@ from progcl import InfoNCE, InputError, Miner
 from progcl.losses.infonce import OneWay
 from progcl.miners.base import Block, iterate_blocks
 from progcl.miners.debiased import HCL
+from progcl.testing import toy_views
 from support.naive import clusters, infonce, unit, unit_views
 
 
@@ -162,3 +163,11 @@ def test_nodes_and_anchors_exclude_each_other() -> None:
         criterion(*views, anchors=nodes[:5], nodes=nodes)
     with pytest.raises(InputError, match="11 rows"):
         criterion(*views, nodes=nodes[:5])
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, -0.5])
+def test_the_gradient_grows_with_what_follows_the_loss(factor: float) -> None:
+    h1, h2 = toy_views(8, 4, seed=0)
+    (once,) = torch.autograd.grad(InfoNCE(0.4)(h1, h2), h1)
+    (scaled,) = torch.autograd.grad(factor * InfoNCE(0.4)(h1, h2), h1)
+    assert torch.allclose(scaled, factor * once, rtol=1e-12)

@@ -84,12 +84,15 @@ def cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     def few_splits(data: Any, number: int = SPLITS, *others: Any, **options: Any) -> Any:
         return make_splits(data, min(SPLITS, number), *others, **options)
 
+    def small_map(embeddings: Any, classes: int | None, seed: int, max_nodes: int, *others: Any, **options: Any) -> Any:
+        return make_map(embeddings, classes, seed, min(MAP_NODES, max_nodes), *others, **options)
+
     for place in ("progcl.run.fit", "progcl.experiments.compare.fit", "progcl.embed.fit"):
         monkeypatch.setattr(place, short_fit)
     monkeypatch.setattr("progcl.evaluation.probe.make_splits", few_splits)
     monkeypatch.setitem(PROTOCOLS, "gca", partial(probe_gca, steps=100))
     monkeypatch.setattr("progcl.report.maps.TSNE_ITERATIONS", 125)
-    monkeypatch.setattr("progcl.report.page.make_map", partial(make_map, max_nodes=MAP_NODES))
+    monkeypatch.setattr("progcl.report.page.make_map", small_map)
 
 
 class Reader:

@@ -53,3 +53,18 @@ def write_user_graph(folder: Path) -> None:
         x=USER_GRAPH.x.numpy(),
         y=USER_GRAPH.y.numpy(),
     )
+
+
+def write_grown_graph(folder: Path, nodes: int = 190) -> None:
+    """Beside a user's graph, old.csv and oldx.csv with its first nodes and the edges between them."""
+
+    def is_old(name: str) -> bool:
+        return not name.startswith("n") or int(name[1:]) < nodes
+
+    edges = (folder / "g.csv").read_text().splitlines()
+    kept = [line for line in edges if not line[1].isdecimal() or all(map(is_old, line.split(",")))]
+    (folder / "old.csv").write_text("\n".join(kept) + "\n")
+    rows = (folder / "x.csv").read_text().splitlines()
+    (folder / "oldx.csv").write_text(
+        "\n".join([rows[0], *(row for row in rows[1:] if is_old(row.split(",")[0]))]) + "\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -13,9 +14,11 @@ from progcl.cli.options import (
     Command,
     add_allow_code,
     add_config_flags,
+    add_memory,
     choose_run_folder,
     config_overrides,
     explain_stop,
+    limit_from,
     require_files,
     require_free_folder,
     resume_command,
@@ -50,8 +53,10 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--directed", action="store_true", help="take hops also along the edges and against them")
     parser.add_argument("--budget", type=str, help="time limit for everything: 90s, 5m, 1h30m")
     parser.add_argument("--evaluate", type=str, choices=["links"], help=EVALUATE)
+    parser.add_argument("--from", type=str, metavar="RUN", help=FROM)
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the result in --out")
+    add_memory(parser)
     add_allow_code(parser)
     add_config_flags(parser)
     preset = to_dict(load_config("embed"))
@@ -59,6 +64,11 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(options: dict[str, Any]) -> None:
+    with limit_from(options):
+        _embed(options)
+
+
+def _embed(options: dict[str, Any]) -> None:
     budget = Budget(parse_duration(options["budget"])) if options.get("budget") else None
     out = choose_run_folder(options, options["file"])
     require_free_folder(out, options)
@@ -68,7 +78,12 @@ def _run(options: dict[str, Any]) -> None:
     overrides |= column_options(options)
     if options.get("directed"):
         overrides["data.directed"] = True
-    content = None if options.get("resume") else read_files(options, overrides)
+    if options.get("from"):
+        overrides["train.start_from"] = str(Path(options["from"]).absolute())
+    if not options.get("resume"):
+        require_files(*(options.get(name) for name in FILES), overrides.get("train.start_from"))
+    reads_alike = options.get("resume") or overrides.get("train.start_from")  # by a configuration, or an earlier run
+    content = None if reads_alike else read_files(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed
     from progcl.evaluation.clusters import describe_run_clusters
@@ -103,7 +118,7 @@ def _run(options: dict[str, Any]) -> None:
 
 def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Read the files before torch is imported, so that errors in them come at once."""
-    require_files(*(options.get(name) for name in ("file", "features", "labels", "ids")))
+    require_files(*(options.get(name) for name in FILES))
     from progcl.data.formats import read_node_data
     from progcl.data.join import JoinOptions
 
@@ -122,8 +137,10 @@ COLUMNS = {  # flags that name a column
     "id-column": "that names the node in tables of features and labels",
     "label-column": "that holds the class, in --labels or among the features",
 }
+FILES = ("file", "features", "labels", "ids")
 HELD_OUT = 0.1  # share of the edges, for --evaluate links
 EVALUATE = "links: hold out a tenth of the edges before anything is computed, and score the embedding by them"
+FROM = "folder of an earlier run, to start from its weights and rotate the result onto its embedding"
 USAGE = "GRAPH [-o DIR] [--features FILE] [--labels FILE] [options]"
 SCREEN = """
   GRAPH               edges as .csv, .tsv, .txt, .edgelist or .parquet; .npz,
@@ -134,10 +151,14 @@ SCREEN = """
   --labels FILE       classes: for the map and a score, never for training
   --source, --target, --id-column, --label-column NAME
                       columns, where they are not named so
+  --weight NAME       column, attribute or array with the weights of edges
+  --directed          take hops also along the edges and against them
   --dim N             reduce the embedding to N numbers per node, by PCA
   --clusters K        add clusters to tables and report: a number, or auto
   --evaluate links    hold out a tenth of the edges, score the embedding by them
+  --from RUN          start from an earlier run, and stay comparable with it
   --budget TIME       time limit for everything: 90s, 5m, 1h30m
+  --memory SIZE       limit for the whole process, as in 4GB
   --epochs N          passes over the graph; chosen by its size if not given
   --seed N            another seed, another embedding
   --device NAME       auto, cpu, cuda or mps

@@ -21,13 +21,16 @@ from progcl.cli.links import EXPORT, LINKS, NEIGHBORS
 from progcl.cli.options import Command, expand_everyday, suggest_flag
 from progcl.cli.reproduce import REPRODUCE
 from progcl.cli.train import TRAIN
+from progcl.cli.transform import TRANSFORM
 from progcl.config.load import explain
 from progcl.errors import InputError
+from progcl.memory import is_out_of_memory
 from progcl.registry import pick
 
 EXAMPLES = """examples:
   progcl embed my_graph.csv --features x.npy     your own graph
   progcl info my_graph.csv                       its size and oddities
+  progcl transform runs/my_graph grown.csv       new nodes, without training
   progcl links runs/my_graph --top 20            its most probable missing edges
   progcl train photo --miner progcl-mix          a preset, one option changed
   progcl train photo --out runs/a --resume       continue after a crash
@@ -67,6 +70,12 @@ def main(argv: list[str] | None = None) -> None:
         except BrokenPipeError:  # whoever read stdout has seen enough, as in `| head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
             sys.exit(141)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            hint = "a smaller graph or --batch.size; --memory 4GB refuses before starting what would not fit"
+            print(f"error: there is not enough memory\n\nhint: {hint}", file=sys.stderr)
+            sys.exit(2)
         except OSError as error:
             print(f"error: {error}\n\nhint: check the path, its permissions, and the room on the disk", file=sys.stderr)
             sys.exit(2)
@@ -149,6 +158,7 @@ def _describe_commands() -> str:
 
 COMMANDS: dict[str, Command] = {
     "embed": EMBED,
+    "transform": TRANSFORM,
     "info": INFO,
     "train": TRAIN,
     "eval": EVAL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from difflib import SequenceMatcher
 from itertools import count
 from pathlib import Path
@@ -16,6 +17,7 @@ from jsonargparse import ArgumentParser
 from progcl.config.load import DEFAULTS, SECTIONS, TABLES
 from progcl.config.schema import Config
 from progcl.errors import InputError
+from progcl.memory import limit_memory, parse_size
 
 
 class Command(NamedTuple):
@@ -90,6 +92,17 @@ def config_overrides(parsed: Mapping[str, Any]) -> dict[str, Any]:
     sections = {section: parsed[section] for section in SECTIONS if section in parsed}
     flat = {f"{section}.{key}": value for section, values in sections.items() for key, value in values.items()}
     return {key: value for key, value in flat.items() if not key.endswith(".__path__")}  # of `--train FILE`
+
+
+def add_memory(parser: ArgumentParser) -> None:
+    """Add --memory."""
+    meaning = "limit for the whole process: 2GB, 500MB; buffers are chosen to fit, what cannot is refused at once"
+    parser.add_argument("--memory", type=str, help=meaning)
+
+
+def limit_from(options: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """The limit of --memory, if it is given."""
+    return limit_memory(parse_size(options["memory"])) if options.get("memory") else nullcontext()
 
 
 def add_data_root(parser: ArgumentParser) -> None:

@@ -16,9 +16,11 @@ from progcl.cli.options import (
     add_allow_code,
     add_config_flags,
     add_data_root,
+    add_memory,
     choose_run_folder,
     config_overrides,
     explain_stop,
+    limit_from,
     require_data_files,
     require_free_folder,
     resume_command,
@@ -37,6 +39,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint in --out")
     parser.add_argument("--force", action="store_true", help="overwrite the run in --out")
     parser.add_argument("--tensorboard", action="store_true", help="also log the run's curves for TensorBoard in --out")
+    add_memory(parser)
     add_allow_code(parser)
     add_data_root(parser)
     add_config_flags(parser)
@@ -53,7 +56,7 @@ def _run(options: dict[str, Any]) -> None:
         print(f"there is no run in {out} yet: starting one", file=sys.stderr)
     from progcl.training.signals import StopRequest
 
-    with StopRequest() as stop:
+    with limit_from(options), StopRequest() as stop:
         try:
             print(_train(config, out, options, stop), end="")
         except KeyboardInterrupt:
@@ -67,6 +70,7 @@ def _explain_stop(config: Config, out: Path, options: dict[str, Any]) -> None:
     if not stored.exists() or os.environ.get("RANK", "0") != "0":
         return
     root = ["--data-root", options["data_root"]] if options.get("data_root") else []
+    root += ["--memory", options["memory"]] if options.get("memory") else []
     extra = [*root, *(["--tensorboard"] if options.get("tensorboard") else [])]
     again = resume_command("train", str(stored), "--out", str(out), *extra, allow_code=bool(code_names(config)))
     if config.probe.compare:  # other runs are to follow

@@ -19,6 +19,7 @@ from progcl.config.miners import MINER_ENTRIES, OwnMinerOptions
 from progcl.config.options import Entry, Options, refuse_foreign_keys
 from progcl.config.schema import Config
 from progcl.errors import InputError, suggest
+from progcl.files import read_file
 from progcl.registry import import_target, pick, pick_own
 
 PRESETS = {path.stem: path for path in sorted((Path(__file__).parent / "presets").glob("*.yaml"))}
@@ -101,6 +102,14 @@ def to_dict(config: Config) -> dict[str, Any]:
     return plain
 
 
+def from_dict(sections: dict[str, Any], source: str, allow_code: bool | Collection[str] = False) -> Config:
+    """The configuration that `to_dict` made plain, and that `source` holds; `allow_code` as in `load_config`."""
+    _validate_sections(sections)
+    if allow_code is not True:
+        _refuse_code(source, sections, allow_code or ())
+    return _build(sections)
+
+
 def to_yaml(config: Config, checksum: bool = False) -> str:
     """The resolved configuration, one section a block; with a checksum, by which `load_config` recognizes damage."""
     content = seal(to_dict(config)) if checksum else to_dict(config)
@@ -131,16 +140,21 @@ def _own_method_options(name: str) -> type[Options]:
     return options
 
 
+class PlainLoader(yaml.SafeLoader):
+    """YAML without aliases (`*name`), of which a few lines can make a billion values."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Refuse an alias where a value is expected."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (`*name`) are not read: write the values out")
+        return super().compose_node(parent, index)
+
+
 def _read(source: str) -> dict[str, Any]:
     if source not in PRESETS and not source.endswith((".yaml", ".yml")):
         return {"data": {"name": source}}
     path = PRESETS.get(source, Path(source))
-    try:
-        content = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        raise InputError(f"there is no file `{source}`") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"`{source}` is not YAML: {' '.join(str(error).split())}", YAML_HINT) from None
+    content = read_file(Path(source), lambda: yaml.load(path.read_text("utf-8"), PlainLoader), YAML_HINT, "is not YAML")
     if not isinstance(content, dict):
         raise InputError(f"`{source}` holds no sections", f"sections: {', '.join(SECTIONS)}")
     try:

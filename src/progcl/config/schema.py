@@ -150,6 +150,8 @@ class TrainConfig:
         patience: stop after so many epochs without a lower loss; null never stops early
         device: auto takes cuda, then mps, then cpu
         checkpoint_every: epochs between two checkpoints
+        start_from: folder of an earlier run, whose weights training starts from, and whose embedding the new one is
+            rotated onto; null starts anew
     """
 
     epochs: int = 500
@@ -160,16 +162,13 @@ class TrainConfig:
     patience: int | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     checkpoint_every: int = 25
+    start_from: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "checkpoint_every"):
-            in_range(name, getattr(self, name), 1)
-        if self.anchors is not None:
-            in_range("anchors", self.anchors, 2)
-        if self.patience is not None:
-            in_range("patience", self.patience, 1)
-        for name in ("lr", "weight_decay", "seed"):
-            in_range(name, getattr(self, name), 0)
+        lowest = {"epochs": 1, "checkpoint_every": 1, "anchors": 2, "patience": 1}
+        for name, low in {**lowest, "lr": 0, "weight_decay": 0, "seed": 0}.items():
+            if getattr(self, name) is not None:
+                in_range(name, getattr(self, name), low)
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import warnings
 import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
 
 from progcl.data.columns import find_column
+from progcl.data.matrix_market import read_matrix_market
 from progcl.data.tables import RawGraph, Table, as_array, edges_of, numbered_graph
 from progcl.data.weights import NO_WEIGHTS, describe_unused, refuse_name, to_weights
 from progcl.errors import InputError
+from progcl.files import load_npy, load_npz, require_counted, require_sized
 
 EDGE_NAMES = ("edge_index", "edges", "edge_list", "edge_indices")
 FEATURE_NAMES = ("x", "attr_matrix", "features", "node_features", "feat", "feats", "embeddings", "embedding")
@@ -55,12 +57,12 @@ def read_pt(path: Path, weight: str | None = None) -> RawGraph:
 def read_npy(path: Path, weight: str | None = None) -> RawGraph:
     """Edges [2, E] or [E, 2] in one array."""
     refuse_name(weight, f"`{path}`")
-    return numbered_graph(orient_edges(_load_npy(path), wide=True))
+    return numbered_graph(orient_edges(load_npy(path), wide=True))
 
 
 def read_mtx(path: Path, weight: str | None = None) -> RawGraph:
     """An adjacency matrix in Matrix Market's format."""
-    return matrix_graph(_load_mtx(path), weight)
+    return matrix_graph(read_matrix_market(path), weight)
 
 
 def matrix_graph(adjacency: Any, weight: str | None = None) -> RawGraph:
@@ -74,7 +76,7 @@ def read_array_table(path: Path) -> Table:
     """Features, labels and names of nodes in one or several arrays; row i belongs to node i unless there are names."""
     load = {".npz": _load_npz, ".safetensors": _load_safetensors, ".pt": _load_pt}.get(path.suffix.lower())
     if load is None:
-        matrix = _load_npy(path) if path.suffix.lower() == ".npy" else _load_mtx(path)
+        matrix = load_npy(path) if path.suffix.lower() == ".npy" else read_matrix_market(path)
         if matrix.ndim == 0:
             raise InputError(f"`{path}` holds a single number", "save a row for every node")
         return Table({"": matrix}, names_nodes=False)
@@ -100,16 +102,15 @@ def orient_edges(edges: Any, wide: bool = True) -> Any:
 
 
 def _load_npz(path: Path, weight: str | None = None) -> tuple[Arrays, Collection[str]]:
-    if not zipfile.is_zipfile(path):
-        raise zipfile.BadZipFile("it is no archive of arrays")
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        return {name: file[name] for name in (ARRAY_NAMES | {weight or ""}) & set(file.files)}, file.files
+    return load_npz(path, ARRAY_NAMES | {weight or ""})
 
 
 def _load_safetensors(path: Path) -> tuple[Arrays, Collection[str]]:
     from safetensors.numpy import load_file
 
-    arrays = load_file(path)
+    arrays = load_file(path)  # its header is checked against the file's size
+    for array in arrays.values():
+        require_counted(max(array.shape, default=0), path.stat().st_size, "rows")
     return arrays, arrays
 
 
@@ -119,33 +120,28 @@ def _load_pt(path: Path, weight: str | None = None) -> tuple[Arrays, Collection[
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
 
+    size, source = path.stat().st_size, cast(Any, path)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            require_sized(sum(info.file_size for info in archive.infolist()), size, "its tensors")
+    else:
+        source = io.BytesIO(path.read_bytes())  # of a file, a declared length is allocated before it is read
     allowed = torch.serialization.get_safe_globals()  # PyG's own may be among them, and stay so afterwards
     missing = [kind for kind in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if kind not in allowed]
     with warnings.catch_warnings(), torch.serialization.safe_globals(missing):
         warnings.filterwarnings("ignore", message="Detected pickle protocol")
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(source, map_location="cpu", weights_only=True)
     content = content.to_dict() if isinstance(content, Data) else content
     content = {"x": content} if isinstance(content, torch.Tensor) else content
     if not isinstance(content, Mapping):
         raise InputError(f"`{path}` holds a {type(content).__name__}", "save a PyG Data or a dict of tensors")
+    for value in content.values():
+        if isinstance(value, torch.Tensor):  # sizes and strides may repeat one number a billion times
+            require_counted(max(value.shape, default=0), size, "rows")
+            require_sized(value.numel() * value.element_size() if value.layout == torch.strided else 0, size)
     names = (ARRAY_NAMES | {weight or ""}) & set(content)
     arrays = {name: as_array(content[name]) for name in names if content[name] is not None}
     return arrays, [str(name) for name in content]
-
-
-def _load_npy(path: Path) -> Any:
-    content = np.load(path, allow_pickle=False)
-    if not isinstance(content, np.ndarray):
-        content.close()
-        raise InputError(f"`{path}` holds several arrays", "save one as .npy")
-    return content
-
-
-def _load_mtx(path: Path) -> Any:
-    from scipy.io import mmread
-
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        return mmread(file)
 
 
 def _pick(arrays: Arrays, names: Collection[str]) -> Any:

@@ -109,7 +109,9 @@ def take_rows(column: Column, rows: Array) -> Column:
         codes = np.where(absent, len(column.values), column.codes[rows]) if len(column.codes) else np.zeros_like(rows)
         return Text(codes, [*column.values, ""])
     if scipy.sparse.issparse(column):
-        return scipy.sparse.diags_array((~absent).astype(np.float32)) @ scipy.sparse.csr_array(column)[rows]
+        empty = scipy.sparse.csr_array((1, column.shape[1]), dtype=column.dtype)
+        stacked = scipy.sparse.vstack([scipy.sparse.csr_array(column), empty], format="csr")
+        return stacked[np.where(absent, column.shape[0], rows)]
     if not absent.any():
         return column[rows]
     taken = column[rows].astype(np.result_type(column.dtype, np.float32) if column.dtype.kind in "iufb" else object)

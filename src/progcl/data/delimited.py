@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from progcl.data.columns import ID_HEADERS, MISSING, Column, Text, is_number, match_edge_headers
 from progcl.data.tables import unique_names
 from progcl.errors import InputError
-from progcl.progress import open_bytes
+from progcl.files import is_compressed, open_binary, open_text
 
 ARROW_BYTES = 2**20  # smaller files are read before pyarrow is imported
 FREE_TEXT = "free text"  # delimiter of .edgelist: white space, and the rest of a line is one value
-
-
-def open_text(path: Path, **options: Any) -> IO[str]:
-    """Open a text file, which may be compressed."""
-    content: Any = open_bytes(path)
-    if is_compressed(path):
-        packed, content = content, gzip.GzipFile(fileobj=content)
-        content.myfileobj = packed  # which is closed with it
-    return io.TextIOWrapper(content, encoding="utf-8-sig", **options)
-
-
-def is_compressed(path: Path) -> bool:
-    """Whether a file is gzipped, by its name."""
-    return path.suffix.lower() == ".gz"
 
 
 @dataclass(frozen=True)
@@ -183,9 +167,8 @@ def _read_csv(file: TextFile, places: Sequence[int], types: dict[int, str], widt
         null_values=sorted(MISSING),
         strings_can_be_null=False,
     )
-    with open_bytes(file.path) as content:
-        stream = pyarrow.input_stream(content, compression="gzip" if is_compressed(file.path) else None)
-        return pyarrow.csv.read_csv(stream, reading, parsing, converting)
+    with open_binary(file.path) as opened:
+        return pyarrow.csv.read_csv(opened, reading, parsing, converting)
 
 
 def _first_line(file: TextFile) -> str:

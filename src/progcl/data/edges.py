@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,6 +155,14 @@ def select_edges(data: Data, kept: Tensor) -> dict[str, Tensor]:
     """`edge_index` and what belongs to it, for the edges that a mask [E] keeps."""
     chosen = {name: data[name][kept] for name in EDGE_ATTRIBUTES if data.get(name) is not None}
     return {"edge_index": data.edge_index[:, kept], **chosen}
+
+
+def edge_checksum(data: Data, start: int = 0) -> int:
+    """Checksum of edges, their weights and directions."""
+    for name in ("edge_index", *EDGE_ATTRIBUTES):
+        if data.get(name) is not None:
+            start = zlib.crc32(data[name].cpu().contiguous().numpy().data, start)
+    return start
 
 
 def is_undirected_and_sorted(edges: Tensor, nodes: int) -> bool:

@@ -18,11 +18,13 @@ from progcl.data.columns import (
     is_missing,
     is_number,
     quote_names,
+    same_length,
     to_numbers,
     used_values,
 )
 from progcl.data.tables import Table, prefix
 from progcl.errors import InputError
+from progcl.memory import require_memory
 
 SCALE_RATIO = 20  # columns are scaled if one is this many times larger than the median column
 CLIP = 10.0  # quartile ranges from the median at which scaled values are cut off
@@ -55,6 +57,12 @@ class Feature:
     scale: list[float] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     node_type: str | None = None
+
+    def width(self, column: Column) -> int:
+        """Numbers that the column becomes for each node."""
+        if self.kind == "numbers":
+            return int(column.shape[1]) if scipy.sparse.issparse(column) else len(self.fill)
+        return {"flag": 1, "category": len(self.values), "text": TEXT_WIDTH}[self.kind]
 
     def transform(self, column: Column) -> Array:
         """The column as numbers [n, k] in float32; categories that were not there before are zeros."""
@@ -132,6 +140,9 @@ def transform_features(plan: Iterable[Feature], columns: Mapping[str, Column], t
         InputError: if a column is missing
     """
     blocks = []
+    plan = list(plan)
+    width = sum(feature.width(columns[feature.column]) for feature in plan if feature.column in columns)
+    require_memory(2.0 * 4 * width * same_length(columns), f"features of {width:,} numbers per node")
     for feature in plan:
         if feature.column not in columns:
             raise InputError(f"there is no column `{feature.column}`", "the features need the columns that they had")

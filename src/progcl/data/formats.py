@@ -2,36 +2,31 @@
 
 To add a format, write a function that takes a path and the name of weights (None if none is asked for) and returns a
 `RawGraph`, or one that takes a path and returns a `Table`; enter it by its file extension in the table at the foot of
-this module, and add a line to `GRAPH_FILES` in tests/data/test_formats.py. A reader may let its library raise: `_read`
-turns what `READ_ERRORS` lists into one line that names the file.
+this module, and add a line to `GRAPH_FILES` in tests/data/test_formats.py. A reader may let its library raise:
+`progcl.files.read_file` turns everything into one line that names the file. What a file declares (sizes, shapes,
+counts) is not to be believed: see there for what compares it with the file's size.
 
 Nothing here imports torch, unless a file is torch's own: errors about files come at once.
 """
 
 from __future__ import annotations
 
-import csv
-import pickle
-import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from xml.etree.ElementTree import ParseError
-from xml.parsers.expat import ExpatError
-
-from safetensors import SafetensorError
 
 from progcl.data.arrays import read_array_table, read_mtx, read_npy, read_npz, read_pt, read_safetensors
 from progcl.data.columns import ID_HEADERS, LABEL_HEADERS, find_column, match_headers, to_list
 from progcl.data.delimited import TextFile
 from progcl.data.edge_lists import TableFile, read_edges
+from progcl.data.features import Feature
 from progcl.data.join import JoinOptions, NodeData, join
 from progcl.data.networks import read_gexf, read_gml, read_graphml, read_node_link
 from progcl.data.parquet import ParquetFile
 from progcl.data.tables import RawGraph, Table
 from progcl.errors import InputError, suggest
+from progcl.files import read_file
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -51,6 +46,7 @@ def read_graph(
     id_column: str | None = None,
     label_column: str | None = None,
     scale: bool = True,
+    plan: list[Feature] | None = None,
     weight: str | None = None,
 ) -> Data:
     """A graph of your own from a file; `progcl embed --help` lists the formats.
@@ -65,6 +61,7 @@ def read_graph(
         id_column: column that names the nodes in a table of features or labels
         label_column: column that holds the classes
         scale: scale numeric columns by median and quartiles where their scales differ
+        plan: how another graph's columns became features, to read these alike
         weight: column of an edge list, attribute of edges or array that holds the weights of edges; `none` leaves out
             those that a file has
 
@@ -76,7 +73,7 @@ def read_graph(
     Raises:
         InputError: if a file cannot be read, or if the files do not fit together
     """
-    options = JoinOptions(id_column, label_column, scale)
+    options = JoinOptions(id_column, label_column, scale, plan)
     ends = {"source": source, "target": target, "weight": weight}
     return read_node_data(graph, features_from, labels_from, ids_from, **ends, options=options).to_data()
 
@@ -103,7 +100,7 @@ def read_node_data(
     features = read_table(table, options) if table else None
     labels = read_table(labels_from, options) if labels_from else None
     ids = _read_ids(Path(ids_from), options, features or labels) if ids_from else None
-    return join(raw, features, labels, ids, options)
+    return read_file(path, lambda: join(raw, features, labels, ids, options), "do its tables belong to it?")
 
 
 def read_pairs(path: str | Path) -> RawGraph:
@@ -151,16 +148,18 @@ def _read_columns(path: Path, options: JoinOptions) -> Table:
 def _read_ids(path: Path, options: JoinOptions, table: Table | None) -> list[str]:
     """Names of the nodes, one a line or in an array."""
     if _suffix(path) in TEXT_FILES:
-        file = _read(path, TextFile.detect_list)
-        column = file.names[0]
-        if options.id_column is not None and options.id_column in file.names:
-            column = options.id_column
-        names = to_list(file.read([column], [column])[column])
+        file, names = _read(path, lambda file: _read_names(TextFile.detect_list(file), options.id_column))
         has_header = file.has_header is not True and table is not None and len(names) == len(table) + 1
         return names[1:] if has_header else names
     content = read_table(path, options)
     column = options.id_column or next(iter(match_headers(content.columns, ID_HEADERS)), next(iter(content.columns)))
     return to_list(content.columns[find_column(list(content.columns), column, str(path), "--id-column")])
+
+
+def _read_names(file: TextFile, id_column: str | None) -> tuple[TextFile, list[str]]:
+    """A list of names, from the column that is meant or the first."""
+    column = id_column if id_column is not None and id_column in file.names else file.names[0]
+    return file, to_list(file.read([column], [column])[column])
 
 
 def _find_in_folder(folder: Path) -> tuple[Path, Path | None]:
@@ -197,28 +196,9 @@ def _read(path: Path, reader: Callable[[Path], Content]) -> Content:
         raise InputError(f"`{path}` is a folder", "name a file in it")
     if not path.exists():
         raise InputError(f"there is no file `{path}`", "paths are looked up from the current folder")
-    try:
-        content = reader(path)
-        return replace(content, file=str(path)) if isinstance(content, (RawGraph, Table)) else content
-    except InputError as error:
-        message = str(error.args[0])
-        raise InputError(message if str(path) in message else f"`{path}`: {message}", error.hint) from None
-    except UnicodeDecodeError:
-        raise InputError(f"`{path}` is no text in UTF-8", "save it as UTF-8") from None
-    except READ_ERRORS as error:
-        if isinstance(error, pickle.UnpicklingError) or "allow_pickle" in str(error):
-            hint = "objects are never loaded, for they can run code: save plain arrays or tensors"
-            raise InputError(f"`{path}` holds objects, or is broken", hint) from None
-        reason = " ".join(str(error).split())[:160] or type(error).__name__
-        hint = f"is it complete, and in the format that `{''.join(path.suffixes[-2:])}` says?"
-        raise InputError(f"`{path}` cannot be read: {reason}", hint) from None
-
-
-READ_ERRORS = (  # what the readers' libraries raise on broken files
-    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, EOFError, RuntimeError, OSError),
-    *(zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, SafetensorError, ParseError, ExpatError, csv.Error),
-    RecursionError,
-)
+    hint = f"is it complete, and in the format that `{''.join(path.suffixes[-2:])}` says?"
+    content = read_file(path, lambda: reader(path), hint)
+    return replace(content, file=str(path)) if isinstance(content, (RawGraph, Table)) else content
 
 
 TEXT_FILES: dict[str, Callable[[Path], TableFile]] = dict.fromkeys(

@@ -23,8 +23,9 @@ from progcl.data.columns import (
     to_text,
     used_values,
 )
+from progcl.data.feature_plan import check_columns
 from progcl.data.features import Feature, encode_features, transform_features
-from progcl.data.long_form import match_long_form, widen
+from progcl.data.long_form import match_long_form, name_matrix, widen
 from progcl.data.tables import RawGraph, Table, number_names, prefix, promote_header, validate_names
 from progcl.data.weights import validate_weights
 from progcl.errors import InputError
@@ -185,7 +186,7 @@ def _name_rows(
     if column != next(iter(table.columns)):
         remarks.append(f"{prefix(table.file)}nodes are named by the column `{column}`")
     long = match_long_form(table, column)
-    table = widen(table, long) if long else table
+    table = widen(table, long, options.plan) if long else table
     names = to_list(table.columns[column])
     if "" in names:
         message = f"{prefix(table.file)}{table.locate(names.index(''))} has an empty name in column `{column}`"
@@ -316,10 +317,11 @@ def _encode(
     types = [name for name in match_headers(table.columns, TYPE_HEADERS) if isinstance(table.columns[name], Text)]
     kind = types[0] if types else None
     if options.plan is not None:
+        check_columns(options.plan, table, kind, remarks)
         return transform_features(options.plan, table.columns, kind), options.plan
     x, plan, said = encode_features(table, kind, options.scale)
     remarks += said
     if not plan and not may_be_empty:
         reason = f": {said[0]}" if said else ""
         raise InputError(f"{prefix(table.file)}there are no features{reason}", "leave out --features to do without")
-    return (x if plan and x.shape[1] else None), plan
+    return (x if plan and x.shape[1] else None), name_matrix(plan, table) if table.vocabulary else plan

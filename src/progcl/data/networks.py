@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +15,14 @@ from xml.parsers import expat
 import numpy as np
 
 from progcl.data.columns import Array, Column, code_text
-from progcl.data.delimited import open_text
 from progcl.data.tables import RawGraph, named_graph, number_names
 from progcl.data.weights import HINT as WEIGHT_HINT
 from progcl.data.weights import NO_WEIGHTS, describe_unused, read_weights
 from progcl.errors import InputError, suggest
+from progcl.files import open_binary, open_text
 
 LINK_ENDS = {"source", "target", "key", "id"}  # of a link in node-link JSON: no attributes of the edge
+MAX_CELLS, CELLS_PER_VALUE = 10**7, 100  # of a table of attributes, and as many again for each value that is there
 
 
 def read_graphml(path: Path, weight: str | None = None) -> RawGraph:
@@ -118,6 +118,9 @@ def to_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
     """Attributes of nodes as columns, in the order of their names; others than numbers, text and lists are left out."""
     records = [{str(key): value for key, value in record.items()} for record in records]
     names = sorted({key for record in records for key in record})
+    if len(names) * len(records) > max(MAX_CELLS, CELLS_PER_VALUE * sum(map(len, records))):
+        message = f"{len(names):,} attributes of {len(records):,} nodes, of which nearly all are missing"
+        raise InputError(message, "write them as a table of three columns: node, feature, value")
     columns = {name: to_column([record.get(name) for record in records]) for name in names}
     return {name: column for name, column in columns.items() if column is not None}
 
@@ -162,7 +165,8 @@ def _is_records(value: Any) -> bool:
 
 def _open_xml(path: Path) -> IO[bytes]:
     """The content of an XML file; one that declares entities is refused, as they can grow without bound."""
-    content = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+    with open_binary(path) as file:
+        content = file.read()
     parser = expat.ParserCreate()
 
     def refuse(*_: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from progcl.data.columns import Column, Text
 from progcl.errors import InputError
+from progcl.files import require_sized
 
 
 class ParquetFile:
@@ -41,6 +42,12 @@ class ParquetFile:
         """Read columns; those of types that are neither numbers, text nor lists of numbers are left out."""
         import pyarrow.parquet
 
+        metadata = pyarrow.parquet.read_metadata(self.path)
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        chunks = (group.column(place) for group in groups for place in range(group.num_columns))
+        wanted = set(names)
+        values = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.split(".")[0] in wanted)
+        require_sized(8.0 * values, self.path.stat().st_size, "its columns")
         table = pyarrow.parquet.read_table(self.path, columns=list(names))
         columns = {name: from_arrow(table[name]) for name in names}
         return {name: column for name, column in columns.items() if column is not None}

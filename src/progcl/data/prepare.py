@@ -15,6 +15,7 @@ from progcl.data.classes import find_unknown
 from progcl.data.edges import (
     EDGE_ATTRIBUTES,
     Edges,
+    edge_checksum,
     is_undirected_and_sorted,
     prepare_edges,
     read_edge_weight,
@@ -22,7 +23,7 @@ from progcl.data.edges import (
 from progcl.data.homophily import describe_homophily
 from progcl.data.images import is_images, prepare_images
 from progcl.data.mapped import CHUNK_ROWS, map_rows
-from progcl.data.structure import structural_features
+from progcl.data.walk_factors import WalkFactors
 from progcl.errors import InputError, count_noun
 
 SCALE_RATIO = 20  # a column this many times larger than the median column dominates distances: worth a remark
@@ -30,7 +31,7 @@ NODE_ATTRIBUTES = ("y", "ids", "train_mask", "val_mask", "test_mask")  # one row
 DATA_HINT = "Data(x=[N, F] features, edge_index=[2, E] node pairs)"
 
 
-def prepare(data: Data, directed: bool = False) -> Data:
+def prepare(data: Data, directed: bool = False, walks: WalkFactors | None = None) -> Data:
     """Validate a graph, and bring it into the form that training expects.
 
     Edges become undirected (stored in both directions), sorted and unique, without self-loops. A graph in this form
@@ -43,13 +44,14 @@ def prepare(data: Data, directed: bool = False) -> Data:
     Args:
         data: the graph
         directed: keep the direction of edges for features of several hops, as `edge_forward`
+        walks: of another graph, to compute features from the edges that are comparable; those of this one if not given
 
     Returns:
         A new `Data` on the CPU with `x` [N, F] in float32, `edge_index` [2, E], `edge_weight` [E] if there are
         different weights, `edge_forward` [E] for a directed graph (the weight of an edge in its direction, 0 if it is
         given in the other one alone), `y` [N] if there are labels (NaN and negative ones become -1, which is unknown),
-        `mapped`, `structural` (whether the features were computed from the edges), and `remarks`: what was changed or
-        is unusual, one sentence each.
+        `mapped`, `structural` (whether the features were computed from the edges, by the factors `walks`), and
+        `remarks`: what was changed or is unusual, one sentence each.
 
     Raises:
         InputError: if shapes, types or node numbers do not fit, if features or weights are not finite, if a weight is
@@ -72,7 +74,8 @@ def prepare(data: Data, directed: bool = False) -> Data:
     clean.mapped = isinstance(data.get("x"), np.memmap) or bool(data.get("mapped"))
     clean.structural = x is None or bool(data.get("structural"))
     if x is None:
-        clean.x = structural_features(clean.edge_index, nodes, weight=weight, forward=forward)
+        clean.walks = walks or WalkFactors.fit(clean)
+        clean.x = clean.walks.structural_features(clean)
         what = "computed from the edges, the degree and walk vectors"
         remarks.append(f"no features given: {clean.x.size(1)} {what}")
     else:
@@ -102,17 +105,10 @@ def normalize_features(data: Data) -> Data:
     return data
 
 
-def fingerprint(data: Data) -> int:
-    """Checksum of features and edges, so that a run is not resumed on another graph."""
-    return edge_checksum(data, zlib.crc32(data.x.contiguous().numpy().data))
-
-
-def edge_checksum(data: Data, start: int = 0) -> int:
-    """Checksum of edges, their weights and directions."""
-    for name in ("edge_index", *EDGE_ATTRIBUTES):
-        if data.get(name) is not None:
-            start = zlib.crc32(data[name].cpu().contiguous().numpy().data, start)
-    return start
+def fingerprint(data: Data, directions: Tensor | None = None) -> int:
+    """Checksum of features and edges, so that a run is not resumed on another graph; and of a given projection."""
+    checksum = edge_checksum(data, zlib.crc32(data.x.contiguous().numpy().data))
+    return checksum if directions is None else zlib.crc32(directions.contiguous().numpy().data, checksum)
 
 
 def _to_edges(data: Data) -> Tensor:

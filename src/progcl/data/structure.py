@@ -37,23 +37,31 @@ class WalkPlan(NamedTuple):
         return full._replace(walks=walks) if walks else cls(1, 20, 5)
 
 
-def structural_features(
-    edges: Tensor, nodes: int, seed: int = 0, weight: Tensor | None = None, forward: Tensor | None = None
-) -> Tensor:
-    """Log-degree and walk vectors, [N, 1 + min(256, N)]; 128 of these on graphs of more than 200,000 nodes.
+class Factors(NamedTuple):
+    """The leading singular triplets of DeepWalk's matrix M = UΣVᵀ.
+
+    Attributes:
+        vectors: UΣ with unit rows, [N, k]
+        contexts: V, [N, k]
+        frequency: share of all pairs that a node is the second of, [N]
+    """
+
+    vectors: Tensor
+    contexts: Tensor
+    frequency: Tensor
+
+
+def log_degrees(edges: Tensor, nodes: int, weight: Tensor | None = None, forward: Tensor | None = None) -> Tensor:
+    """log(1 + degree) of each node, [N, 1], or [N, 2] for each direction of a directed graph.
 
     Args:
         edges: in both directions, [2, E]
         nodes: N
-        seed: of the walks
         weight: of the edges [E]; a degree is then the sum of a node's weights, over the mean weight
-        forward: of a directed graph, `Edges.forward`; it has a log-degree for each direction
+        forward: of a directed graph, `Edges.forward`
     """
     ends = [(edges[1], weight)] if forward is None else [(edges[0], forward), (edges[1], forward)]
-    log_degrees = [_degree(end, nodes, each).log1p().unsqueeze(1) for end, each in ends]
-    dimensions = WIDE if nodes <= MAX_WIDE_NODES else DIMENSIONS
-    vectors = walk_vectors(edges, nodes, dimensions, seed, weight)
-    return torch.cat([*(degree / degree.max() for degree in log_degrees), vectors], dim=1)
+    return torch.stack([_degree(end, nodes, each).log1p() for end, each in ends], dim=1)
 
 
 def _degree(end: Tensor, nodes: int, weight: Tensor | None) -> Tensor:
@@ -67,7 +75,14 @@ def _degree(end: Tensor, nodes: int, weight: Tensor | None) -> Tensor:
 def walk_vectors(
     edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0, weight: Tensor | None = None
 ) -> Tensor:
-    """UΣ of the leading singular triplets of DeepWalk's matrix M = UΣVᵀ, with unit rows, [N, min(dimensions, N)].
+    """UΣ of the leading singular triplets of DeepWalk's matrix M = UΣVᵀ, with unit rows, [N, min(dimensions, N)]."""
+    return factorize_walks(edges, nodes, dimensions, seed, weight).vectors
+
+
+def factorize_walks(
+    edges: Tensor, nodes: int, dimensions: int = DIMENSIONS, seed: int = 0, weight: Tensor | None = None
+) -> Factors:
+    """Factorize DeepWalk's matrix; k is min(dimensions, N).
 
     M_ij = max(0, log(c_ij Σc / (c_i c_j))), where c_ij counts how often i and j are near each other on random walks,
     and c_i is its row sum. Skip-gram with one negative factorizes this matrix without max, as Levy, Goldberg: Neural
@@ -83,8 +98,10 @@ def walk_vectors(
     np.maximum(matrix.data, 0, out=matrix.data)
     matrix.eliminate_zeros()
     with threadpool_limits(1, user_api="blas"):  # the same bits for any number of threads: a resumed run needs them
-        left, values, _ = randomized_svd(matrix, min(dimensions, nodes), n_iter=ITERATIONS, random_state=seed)
-    return normalize(torch.from_numpy(left * values).float(), dim=1)
+        left, values, right = randomized_svd(matrix, min(dimensions, nodes), n_iter=ITERATIONS, random_state=seed)
+    vectors = normalize(torch.from_numpy(left * values).float(), dim=1)
+    frequency = torch.from_numpy(rows / max(float(rows.sum()), 1e-9)).float()
+    return Factors(vectors, torch.from_numpy(right.T.copy()).float(), frequency)
 
 
 def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weight: Tensor | None = None) -> csr_matrix:
@@ -92,7 +109,7 @@ def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weig
     counts = csr_matrix((nodes, nodes), dtype=np.float32)
     generator = np.random.default_rng(seed)
     for _ in range(plan.walks):
-        paths = _walk(edges, nodes, plan.length, generator, edge_weight)
+        paths = walk(edges, nodes, plan.length, generator, weight=edge_weight)
         for step in range(1, plan.window + 1):
             first, second = paths[:-step].ravel(), paths[step:].ravel()
             weight = np.full(len(first), (plan.window + 1 - step) / plan.window, np.float32)
@@ -103,17 +120,23 @@ def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weig
     return counts
 
 
-def _walk(
-    edges: Tensor, nodes: int, length: int, generator: np.random.Generator, weight: Tensor | None = None
+def walk(
+    edges: Tensor,
+    nodes: int,
+    length: int,
+    generator: np.random.Generator,
+    starts: NDArray[np.int64] | None = None,
+    weight: Tensor | None = None,
 ) -> NDArray[np.int32]:
-    """A walk from every node with neighbors: node numbers [length, n]."""
+    """A walk from each start, which has neighbors, or else from every node that has some: node numbers [length, n]."""
     order = edges[0].argsort(stable=True)
     neighbors = edges[1][order].int().numpy()
     degree = torch.bincount(edges[0], minlength=nodes).numpy()
     first = np.concatenate([[0], degree.cumsum()[:-1]])
     ends = None if weight is None else relative_weights(edges[0], weight, nodes)[order].double().cumsum(0).numpy()
-    paths = np.empty((length, int((degree > 0).sum())), np.int32)
-    paths[0] = degree.nonzero()[0]
+    starts = degree.nonzero()[0] if starts is None else starts
+    paths = np.empty((length, len(starts)), np.int32)
+    paths[0] = starts
     for step in range(1, length):
         here = paths[step - 1]
         place = generator.random(len(here)) * degree[here]

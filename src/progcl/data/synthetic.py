@@ -15,6 +15,7 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 
 from progcl.data.mapped import CHUNK_ROWS, write_rows
 from progcl.errors import in_range
+from progcl.memory import require_memory
 
 
 def digits(neighbors: int = 10) -> Data:
@@ -71,6 +72,7 @@ def csbm(
     in_range("data.features", features, 1)
     in_range("data.signal", signal, 0)
     in_range("data.seed", seed, 0, 2**63 - 1)
+    require_memory(nodes * (8.0 * (mapped is None) * features + 60.0 * degree + 16.0), f"`data.nodes` of {nodes:,}")
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(nodes) % classes
     edges = _block_model_edges(nodes, classes, round(degree * nodes / 2), homophily, generator)

@@ -14,6 +14,7 @@ import scipy.sparse
 
 from progcl.data.columns import Array, Column, Text, decode, same_length
 from progcl.errors import InputError
+from progcl.files import require_counted
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Table:
         find_line: from the number of a row, from 0, to its line in the file
         file: where it was read from, for messages
         remarks: what was read how, or not read, one sentence each
+        vocabulary: names of the features in long form
     """
 
     columns: Mapping[str, Column]
@@ -60,6 +62,7 @@ class Table:
     find_line: Callable[[int], int] | None = None
     file: str = ""
     remarks: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return same_length(self.columns)
@@ -107,11 +110,14 @@ def numbered_graph(
     if edges.size and edges.max() >= count:
         hint = f"there are {count} {what}, counted from 0"
         raise InputError(f"an edge names node `{edges.max()}`, which does not exist", hint)
+    content = (edges, *(array for array in arrays.values() if array is not None))
+    require_counted(count, sum(array.size for array in content), "nodes")
+    columns = _node_columns(x, y, count)
     names = number_names(count) if ids is None else [str(name) for name in decode(np.asarray(ids)).reshape(-1).tolist()]
     if len(names) != count:
         raise InputError(f"{len(names)} ids for {count} nodes", "every node needs one")
     label = None if y is None else "y"
-    return RawGraph(edges.astype(np.int64), names, _node_columns(x, y, count), label, weights=weights)
+    return RawGraph(edges.astype(np.int64), names, columns, label, weights=weights)
 
 
 def named_graph(pairs: Iterable[Sequence[Any]], names: list[str], columns: Mapping[str, Column]) -> RawGraph:

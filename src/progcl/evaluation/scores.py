@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from progcl.checksums import read_json
+from progcl.checksums import REWRITE, read_file, read_json
 from progcl.config.schema import Config
 from progcl.training.files import write_json
 
@@ -41,10 +41,19 @@ class Score:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Score:
-        """Read back what `asdict` gives; further keys are left aside."""
+        """Read back what `asdict` gives; further keys are left aside.
+
+        Raises:
+            ValueError: if these are no scores
+        """
         fields: dict[str, Any] = {key: stored[key] for key in cls.__dataclass_fields__ if key in stored}
         fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
-        return cls(**fields)
+        score = cls(**fields)
+        shares = (*score.accuracies, *score.macro_f1, *score.roc_auc, 0 if score.majority is None else score.majority)
+        is_valid = all(isinstance(share, (int, float)) and 0 <= share <= 100 for share in shares)
+        if not is_valid or not score.accuracies or not isinstance(score.protocol, str):
+            raise ValueError("scores are shares in percent, one for each split")
+        return replace(score, nodes=None if score.nodes is None else int(score.nodes))
 
     @property
     def mean(self) -> float:
@@ -70,8 +79,11 @@ def load_scores(run: Path) -> dict[str, Score]:
     """Read the scores in the folder of a run, and of what it is compared with; empty if it was not scored."""
     path = run / "comparison.json"
     if path.exists():
-        return {name: Score.from_dict(row) for name, row in read_json(path).items()}
-    own = read_json(run / "result.json")["score"] if (run / "result.json").exists() else None
+        return read_file(path, lambda: {name: Score.from_dict(row) for name, row in read_json(path).items()}, REWRITE)
+    path = run / "result.json"
+    if not path.exists():
+        return {}
+    own = read_file(path, lambda: read_json(path)["score"], REWRITE)
     return {"this run": Score.from_dict(own)} if own else {}
 
 

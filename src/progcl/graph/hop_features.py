@@ -71,6 +71,14 @@ def apply_pca(pca: PCA, rows: Tensor) -> Tensor:
     return torch.from_numpy(pca.transform(rows.cpu().numpy())).float().to(rows.device)
 
 
+def make_pca(mean: Tensor, components: Tensor) -> PCA:
+    """A fitted PCA from its mean [d] and its components [k, d]."""
+    pca = PCA(len(components), svd_solver="covariance_eigh")
+    pca.mean_, pca.components_ = mean.numpy(), components.numpy()
+    pca.n_components_, pca.n_features_in_ = components.shape
+    return pca
+
+
 def choose_rank(nodes: int, hops: int) -> int:
     """As many singular vectors as keep the features of all hops below a gigabyte, from 64 to 512."""
     return max(MIN_RANK, min(MAX_RANK, MAX_BYTES // (4 * nodes * hops)))

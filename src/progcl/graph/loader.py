@@ -40,11 +40,15 @@ class GraphLoader:
 
     @classmethod
     def for_training(
-        cls, config: Config, x: Tensor, workers: Workers = SINGLE_PROCESS, directed: bool = False
+        cls,
+        config: Config,
+        x: Tensor,
+        workers: Workers = SINGLE_PROCESS,
+        directions: Tensor | None = None,
+        directed: bool = False,
     ) -> GraphLoader:
-        """The loader for training on nodes with features x [N, F], to which the projection is fitted."""
-        directions = None
-        if config.reads_hop_table:
+        """The loader for training on nodes with features x [N, F]; the projection is fitted to these if not given."""
+        if config.reads_hop_table and directions is None:
             directions = workers.broadcast(lambda: svd_directions(x, config.encoder.rank).cpu()).to(x.device)
         return cls(config, directions, workers.shard, directed)
 

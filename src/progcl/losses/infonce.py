@@ -93,7 +93,7 @@ class InfoNCE(nn.Module):
         self.miner = miner if miner is not None else Miner()
         self.block_size = block_size
         self.fast = fast
-        self.workspace = Workspace(_memory_bytes(memory), block_size)
+        self.workspace = Workspace(default_memory(memory), block_size)
         self.miner.memory = self.workspace.memory
 
     def set_epoch(self, epoch: int) -> None:
@@ -311,8 +311,8 @@ def _block_loss(loss: InfoNCE, side: Side, rows: slice) -> Tensor:
     return loss.row_losses(Block(sim, pos, side.banks, index, side.view, loss.tau)).sum()
 
 
-def _memory_bytes(megabytes: float | None) -> int:
-    """Bytes of the option `memory`."""
+def default_memory(megabytes: float | None = None) -> int:
+    """Bytes of the option `loss.memory`, of what it is if nothing is asked for."""
     if megabytes is not None:
         return int(min(megabytes * 1e6, sys.maxsize))
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,13 +100,25 @@ class MixturePlot:
 
     @classmethod
     def from_json(cls, text: str) -> MixturePlot:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote; raise ValueError, or what follows from it, if that is something else."""
         content = json.loads(text)
+        sizes = {"density": DENSITY_BINS, "chances": PROBABILITY_BINS}
+        content["grid"] = _numbers(content["grid"], len(content["grid"]))
         for name in ("density", "fitted"):
-            content[name] = {key: np.array(values) for key, values in content[name].items()}
-        for name in ("grid", "probability", "chances"):
-            content[name] = None if content[name] is None else np.array(content[name])
-        return cls(**content)
+            size = sizes.get(name, len(content["grid"]))
+            content[name] = {key: _numbers(values, size, name == "density") for key, values in content[name].items()}
+        for name in ("probability", "chances"):
+            size = sizes.get(name, len(content["grid"]))
+            content[name] = None if content[name] is None else _numbers(content[name], size)
+        return cls(**{**content, "start_epoch": int(content["start_epoch"])})
+
+
+def _numbers(values: Any, size: int, finite: bool = True) -> Array:
+    """Numbers [size] from a list; a density alone may be infinite."""
+    array = np.array(values)
+    if array.shape != (size,) or size < 2 or array.dtype.kind not in "if" or (finite and not np.isfinite(array).all()):
+        raise ValueError(f"{size} numbers are needed (got {array.dtype} {list(array.shape)})")
+    return array
 
 
 def plot_data(module: nn.Module, data: Data | None) -> MixturePlot | None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from progcl.checksums import REWRITE, DamagedFile, read_json, read_json_lines
+from progcl.checksums import REWRITE, DamagedFile, read_file, read_json, read_json_lines
 from progcl.config.load import load_config
 from progcl.config.options import Options
 from progcl.config.schema import Config
@@ -69,6 +69,10 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
     Raises:
         InputError: if the run is not finished, a file is damaged, or the run is one on another graph
     """
+    return read_file(run, lambda: _load_story(run, data, config), REWRITE)
+
+
+def _load_story(run: Path, data: Data, config: Config | None) -> Story:
     vectors, ids = load_run_embeddings(run, nodes=int(data.num_nodes))
     config = config or load_config(run / "config.yaml")
     result, clusters = read_json(run / "result.json"), load_clusters(run, len(ids))
@@ -101,7 +105,7 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
 def _read_losses(run: Path, last: float | None) -> list[float]:
     """Losses of all epochs; raise `DamagedFile` if lines of the log are missing."""
     log = read_json_lines(run / "log.jsonl")
-    losses: list[float] = [record["loss"] for record in log]
+    losses = [0.0 + record["loss"] for record in log]
     is_complete = [record["epoch"] for record in log] == list(range(1, len(log) + 1))
     if not is_complete or (losses[-1] if losses else None) != last:
         raise DamagedFile(f"`{run / 'log.jsonl'}` is damaged: it does not hold every epoch", REWRITE)

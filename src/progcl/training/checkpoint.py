@@ -107,6 +107,11 @@ def _load(path: Path) -> State:
     return tensors, json.loads(metadata["values"])
 
 
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, without the prefix."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 def _digest_state(tensors: Mapping[str, Tensor], text: str) -> str:
     """Checksum of names, types, shapes and numbers of all tensors, and of the values as text."""
     pieces: list[Any] = [text.encode()]

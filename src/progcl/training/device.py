@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 
 import torch
+from torch_geometric.data import Data
 
+from progcl.data.edges import EDGE_ATTRIBUTES
 from progcl.errors import InputError
 
 
@@ -24,3 +27,10 @@ def choose_device(name: str = "auto") -> torch.device:
     if name == "cuda":
         return torch.device(name, int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     return torch.device(name)
+
+
+def move(data: Data, device: torch.device) -> Data:
+    """A copy of a graph on a device; labels, masks and mapped features stay where they are."""
+    names = ["row_scale"] if data.get("mapped") else ["x"]
+    names += ["edge_index", *(name for name in EDGE_ATTRIBUTES if data.get(name) is not None)]
+    return copy.copy(data).to(device, *names)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from progcl.checksums import REWRITE, read_file, seal
+from progcl.files import load_npz
 
 
 class Embeddings(NamedTuple):
@@ -50,15 +51,15 @@ def load_embeddings(path: Path) -> Embeddings:
 
 
 def _load_embeddings(path: Path) -> Embeddings:
+    arrays, names = load_npz(path)
     with zipfile.ZipFile(path) as archive:
         broken = archive.testzip()  # numpy compares no checksum where a damaged header makes it read less
     if broken:
         raise ValueError(f"the checksum of {broken} does not match")
-    with np.load(path, allow_pickle=False) as file:
-        if not {"embeddings"} <= set(file.files) <= {"embeddings", "ids", "clusters"}:
-            raise ValueError(f"it holds {', '.join(file.files) or 'nothing'}, not `embeddings` and `ids`")
-        vectors: NDArray[np.float32] = file["embeddings"]
-        ids = file["ids"] if "ids" in file.files else np.arange(len(vectors)).astype(str)
+    if not {"embeddings"} <= set(names) <= {"embeddings", "ids", "clusters"}:
+        raise ValueError(f"it holds {', '.join(names) or 'nothing'}, not `embeddings` and `ids`")
+    vectors: NDArray[np.float32] = arrays["embeddings"]
+    ids = arrays["ids"] if "ids" in arrays else np.arange(len(vectors)).astype(str)
     if vectors.ndim != 2 or not vectors.size or vectors.dtype.kind != "f" or not np.isfinite(vectors).all():
         raise ValueError(f"embeddings are finite numbers [N, d] (got {vectors.dtype} {list(vectors.shape)})")
     if ids.shape != (len(vectors),) or ids.dtype.kind != "U":

@@ -13,11 +13,11 @@ from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
-from progcl.data.prepare import edge_checksum
-from progcl.data.structure import walk_vectors
-from progcl.errors import InputError
+from progcl.data.walk_factors import WalkFactors
 from progcl.graph.hop_features import HopFeatures, apply_pca, fit_pca, stack_hops
+from progcl.training.alignment import Alignment, describe_alignment
 from progcl.training.choice import Choice, describe_choice, link_auc
+from progcl.training.files import Embeddings
 
 OWN_FEATURES_WEIGHT = 0.5  # of the learned vectors, from which on they stand for a node's own features
 
@@ -31,9 +31,9 @@ class Output:
         smooth: powers of Â, a block each; empty takes the vectors as they are
         weight: length of the learned vectors beside the other blocks; 0 leaves them out
         features: the features without training; None for none
-        structure: number of walk vectors of the graph; 0 for none
-        graph: checksum of the edges, which walk vectors belong to
+        walks: the walk vectors of the training graph, which those of other graphs are folded into; None for none
         pca: the reduction of all blocks; None for none
+        alignment: the rotation onto the embeddings of an earlier run; None for none
         choice: how the blocks were chosen; None if they were not
         not_judged: why nothing was trained, where a choice was asked for
         cost: of the reduction, in plain numbers
@@ -43,9 +43,9 @@ class Output:
     smooth: tuple[int, ...] = ()
     weight: float = 1.0
     features: HopFeatures | None = None
-    structure: int = 0
-    graph: int = 0
+    walks: WalkFactors | None = None
     pca: PCA | None = None
+    alignment: Alignment | None = None
     choice: Choice | None = None
     not_judged: str = ""
     cost: dict[str, float] | None = None
@@ -61,33 +61,22 @@ class Output:
         structure = 0 if blocks == "own" or data.get("structural") else options.structure
         powers = [0] if blocks == "own" else hops.beside if weight >= OWN_FEATURES_WEIGHT else hops.powers
         has_features = options.features or blocks == "own"
+        walks = WalkFactors.fit(data, structure) if structure else None  # first, as counting pairs takes most memory
         output = cls(
             center=learned.mean(dim=0),
             smooth=tuple(options.smooth),
             weight=weight,
             features=HopFeatures.fit(data, replace(hops, powers=powers)) if has_features else None,
-            structure=structure,
-            graph=edge_checksum(data) if structure else 0,
+            walks=walks,
             choice=choice if isinstance(choice, Choice) else None,
             not_judged=choice if isinstance(choice, str) else "",
         )
         return output if options.dim is None else output._reduce(output.apply(learned, data), data, options.dim)
 
     def apply(self, learned: Tensor, data: Data) -> Tensor:
-        """The embeddings [N, D] of a graph, given the vectors [N, d] that its method has learned for it.
-
-        Raises:
-            InputError: there are walk vectors, and it is not the graph that they were computed for
-        """
-        if self.structure and edge_checksum(data) != self.graph:
-            hint = "--output.structure 0, which leaves the walk vectors out"
-            raise InputError("walk vectors of another graph are not comparable", hint)
-        is_alone = self.features is None and not self.structure
-        walks = None
-        if self.structure:  # first, as counting pairs takes most memory
-            weight = data.get("edge_weight")
-            weight = None if weight is None else weight.cpu()
-            walks = walk_vectors(data.edge_index.cpu(), int(data.num_nodes), self.structure, weight=weight)
+        """The embeddings [N, D] of a graph, given the vectors [N, d] that its method has learned for it."""
+        is_alone = self.features is None and self.walks is None
+        walks = None if self.walks is None else self.walks.transform(data)  # first, as walks take most memory
         blocks = []
         if self.smooth and self.weight:
             centered = learned - self.center.to(learned.device)
@@ -99,11 +88,21 @@ class Output:
         if walks is not None:
             blocks.append(self.structure_weight * walks.to(learned.device))
         embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
-        return embeddings if self.pca is None else apply_pca(self.pca, embeddings)
+        embeddings = embeddings if self.pca is None else apply_pca(self.pca, embeddings)
+        return embeddings if self.alignment is None else self.alignment.apply(embeddings)
+
+    def align(self, embeddings: Tensor, names: list[str], earlier: Embeddings) -> Output:
+        """With a rotation of these embeddings [N, D] onto those that an earlier run has of the same nodes."""
+        return replace(self, alignment=Alignment.fit(embeddings, names, earlier))
 
     def facts(self) -> dict[str, Any]:
         """What a report should say: the blocks, unless it is the learned vectors alone, the choice, the reduction."""
-        every = {"choice": self.choice and self.choice.facts(), "not judged": self.not_judged, "reduction": self.cost}
+        every = {
+            "choice": self.choice and self.choice.facts(),
+            "not judged": self.not_judged,
+            "reduction": self.cost,
+            "alignment": self.alignment and self.alignment.facts,
+        }
         facts: dict[str, Any] = {name: value for name, value in every.items() if value}
         return facts if self.blocks == ["learned"] else {"blocks": self.blocks, **facts}
 
@@ -120,7 +119,7 @@ class Output:
         blocks = smoothed if self.weight else []
         if self.features is not None:
             blocks.append("features of several hops" if len(self.features.hops) > 1 else "own features")
-        return [*blocks, "walk vectors"] if self.structure else blocks
+        return [*blocks, "walk vectors"] if self.walks is not None else blocks
 
     def _reduce(self, blocks: Tensor, data: Data, dimensions: int) -> Output:
         """With a PCA fitted to all blocks [N, D], and what it costs: variance, and how well links are predicted."""
@@ -149,7 +148,7 @@ def describe_facts(facts: dict[str, Any]) -> list[str]:
         after += f" (there are no more, {cost['asked']:,} were asked for)" if cost["asked"] > cost["to"] else ""
         links = f"links are told from random pairs with AUC {cost['auc']:.3f} instead of {cost['auc before']:.3f}"
         sentences.append(f"{before} reduced to {after}: {cost['variance']:.0%} of the variance is kept, {links}")
-    return sentences
+    return sentences + ([describe_alignment(facts["alignment"])] if "alignment" in facts else [])
 
 
 def _resolve_blocks(asked: str, choice: Choice | str) -> tuple[str, float]:

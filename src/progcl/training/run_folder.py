@@ -17,7 +17,7 @@ RUN_FILES = {
     *(JOB_FILE, LOCK_FILE),
     *("checkpoint.safetensors", "checkpoint-previous.safetensors"),
     *("config.yaml", "log.jsonl", "embeddings.npz", "result.json", "tensorboard"),
-    *("mixture.svg", "curves.json", "embeddings.parquet", "report.html"),
+    *("mixture.svg", "curves.json", "embeddings.parquet", "report.html", "model.safetensors"),
     *("first-stage.safetensors", "comparison.json", "compare", "clusters.json", "links.json"),
 }
 RESUMABLE_OPTIONS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,19 +15,21 @@ from torch.optim import Optimizer
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config
-from progcl.data.edges import EDGE_ATTRIBUTES
 from progcl.data.prepare import fingerprint
+from progcl.data.schema import FeatureSchema
 from progcl.data.splits import heldout_split
+from progcl.data.walk_factors import node_names
 from progcl.distributed import SINGLE_PROCESS, Workers
 from progcl.errors import InputError
 from progcl.graph.hop_features import HopFeatures, is_directed, svd_directions
 from progcl.graph.loader import Batch, GraphInput, GraphLoader
 from progcl.graph.sampled import SampledGraph
 from progcl.methods import Context, Method, make_method
-from progcl.precision import single_precision
 from progcl.training import checkpoint
+from progcl.training.checkpoint import below
 from progcl.training.choice import MIN_HELDOUT, Choice
-from progcl.training.device import choose_device
+from progcl.training.device import choose_device, move
+from progcl.training.model import Model, Start, load_weights, method_weights
 from progcl.training.output import Output
 
 
@@ -53,28 +54,40 @@ class Trainer:
         train_data: the same as PyG data: all nodes, or the training nodes of an inductive run
         output: what becomes of the learned vectors; fitted by `embed`
         not_judged: why nothing is trained, although `output.blocks` auto was to choose; else empty
+        start: an earlier run, whose weights training starts from; None starts anew
         on_step: called with a step's loss and number of nodes
     """
 
     output: Output
 
-    def __init__(self, config: Config, data: Data, progress: bool = False, workers: Workers = SINGLE_PROCESS) -> None:
+    def __init__(
+        self,
+        config: Config,
+        data: Data,
+        progress: bool = False,
+        workers: Workers = SINGLE_PROCESS,
+        start: Start | None = None,
+    ) -> None:
         self.config = config
-        self.checksum = fingerprint(data)
-        self.data = data = _move(data, choose_device(config.train.device))
+        self.start = start
+        directions = start.model.directions if start and start.model.is_trained else None
+        self.checksum = fingerprint(data, directions)
+        self.data = data = move(data, choose_device(config.train.device))
         self.workers = workers
         self.progress = progress
         self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
         nodes = heldout_split(data)[0].to(data.edge_index.device) if config.data.inductive else None
         self.train_data = data if nodes is None or config.samples_neighbors else data.subgraph(nodes)
         x = data.x if nodes is None else data.x[nodes]
-        self.loader = GraphLoader.for_training(config, x, workers, is_directed(data))
+        directed = start.model.schema.directed if start else is_directed(data)
+        self.loader = GraphLoader.for_training(config, x, workers, directions, directed)
         self.graph = self.loader.graph(self.train_data, nodes)
         self.context = Context(config, self.train_data, self.graph, self.all_nodes, workers, progress)
         self.method = make_method(self.context).to(data.edge_index.device)
+        if start and start.model.is_trained:
+            load_weights(self.method, start.model.weights)
         self.not_judged = self._reason_not_to_judge()
-        is_used = config.output.blocks == "learned" or (config.output.blocks == "auto" and not self.not_judged)
-        self.optimizer = self.method.optimizer() if self.method.trained and is_used else None
+        self.optimizer = self.method.optimizer() if self.method.trained and self._is_used() else None
         self.loss = self.method.loss if workers.size == 1 else DistributedDataParallel(_Loss(self.method))
         self.records: list[Record] = []
 
@@ -106,12 +119,17 @@ class Trainer:
         learned = method_vectors(self.method, self.graph)
         if not self.config.data.inductive:
             self.output = Output.fit(self.config, learned, self.train_data, self._choose(learned))
-            return self.output.apply(learned, self.train_data).cpu()
+            return self._align(self.output.apply(learned, self.train_data).cpu())
         data = self.train_data
         if isinstance(self.graph, SampledGraph):
             data, learned = data.subgraph(self.graph.all_seeds), learned[self.graph.all_seeds]
         self.output = Output.fit(self.config, learned, data, self._choose(learned))
-        return embed_graph(self.method, self.loader, self.output, self.data)
+        return self.output.apply(method_vectors(self.method, self.loader.graph(self.data)), self.data).cpu()
+
+    def model(self) -> Model:
+        """What it takes to embed other graphs; after `embed`."""
+        schema = FeatureSchema.of(self.train_data, self.config.data.normalize)
+        return Model(self.config, schema, method_weights(self.method), self.loader.directions, self.output)
 
     def all_nodes(self) -> GraphInput:
         """All nodes in the form that the encoder reads; those of an inductive training are but a part of them."""
@@ -135,7 +153,7 @@ class Trainer:
         tensors, values = state
         if values["graph"] != self.checksum:
             raise InputError("the checkpoint belongs to another graph", "choose another --out")
-        method = _below("method.", tensors)
+        method = below("method.", tensors)
         if not miner:
             initial = {name: value for name, value in self.method.state_dict().items() if ".miner." in name}
             method = {name: value for name, value in method.items() if ".miner." not in name} | initial
@@ -145,12 +163,12 @@ class Trainer:
             hint = "resume with the same options, or choose another --out"
             raise InputError("the checkpoint belongs to another run", hint) from None
         slots: dict[int, dict[str, Tensor]] = {}
-        for name, value in _below("optimizer.", tensors).items():
+        for name, value in below("optimizer.", tensors).items():
             index, _, slot = name.partition(".")
             slots.setdefault(int(index), {})[slot] = value
         if self.optimizer:
             self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": slots})
-        for name, value in _below("generator.", tensors).items():
+        for name, value in below("generator.", tensors).items():
             self.context.generator(name).set_state(value)
         self.records = [Record(**record) for record in values["records"]]
 
@@ -167,10 +185,26 @@ class Trainer:
         self.on_step(loss.item(), self.graph.num_nodes if batch.seeds is None else len(batch.seeds))
         return loss.item()
 
+    def _is_used(self) -> bool:
+        """Whether the embeddings will hold learned vectors."""
+        if self.config.output.blocks != "auto":
+            return self.config.output.blocks == "learned"
+        return self.start.model.is_trained if self.start else not self.not_judged
+
+    def _align(self, embeddings: Tensor) -> Tensor:
+        """Embeddings [N, D], rotated onto those of the earlier run if there is one."""
+        if self.start is None:
+            return embeddings
+        self.output = self.output.align(embeddings, node_names(self.data), self.start.embeddings)
+        assert self.output.alignment is not None
+        return self.output.alignment.apply(embeddings)
+
     def _reason_not_to_judge(self) -> str:
         """Why held-out edges cannot tell what training is worth; then nothing is trained."""
         if self.config.output.blocks != "auto":
             return ""
+        if self.start:
+            return self.start.model.output.not_judged
         if self.train_data.get("structural"):
             return "there are no features to learn from, and walk vectors of the graph are as good without training"
         heldout = self.method.heldout_edges()
@@ -179,7 +213,12 @@ class Trainer:
         return ""
 
     def _choose(self, learned: Tensor) -> Choice | str:
-        """Judge the learned vectors by held-out edges, or say why not; empty where that is not asked for."""
+        """Judge the learned vectors by held-out edges, or say why not; empty where that is not asked for.
+
+        The choice of an earlier run stays: its training may have seen the edges that are held out now.
+        """
+        if self.start and self.config.output.blocks == "auto":
+            return self.start.model.output.choice or self.not_judged
         data, heldout = self.train_data, self.method.heldout_edges()
         if self.config.output.blocks != "auto" or self.not_judged or heldout is None:
             return self.not_judged
@@ -192,14 +231,6 @@ class Trainer:
     def _out_of_patience(self) -> bool:
         patience, losses = self.config.train.patience, [record.loss for record in self.records]
         return patience is not None and len(losses) > patience and min(losses[-patience:]) >= min(losses[:-patience])
-
-
-@single_precision()
-def embed_graph(method: Method, loader: GraphLoader, output: Output, data: Data) -> Tensor:
-    """Embeddings [N, d] of a graph by a trained method, on the CPU."""
-    device = next((parameter.device for parameter in method.parameters()), data.edge_index.device)
-    data = _move(data, device)
-    return output.apply(method_vectors(method, loader.graph(data)), data).cpu()
 
 
 @torch.no_grad()
@@ -227,13 +258,6 @@ class _Loss(nn.Module):
         return self.loss(batch)
 
 
-def _move(data: Data, device: torch.device) -> Data:
-    """A copy on a device; labels, masks and mapped features stay where they are."""
-    names = ["row_scale"] if data.get("mapped") else ["x"]
-    names += ["edge_index", *(name for name in EDGE_ATTRIBUTES if data.get(name) is not None)]
-    return copy.copy(data).to(device, *names)
-
-
 def peak_mb() -> float | None:
     """The process's largest resident memory so far, in megabytes, where the system tells it."""
     if sys.platform == "win32":
@@ -242,7 +266,3 @@ def peak_mb() -> float | None:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1024**2 if sys.platform == "darwin" else 1024), 1)
-
-
-def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
