@@ -146,11 +146,11 @@ def format_tables() -> str:
         "CPU seconds": lambda entry: f"{entry['seconds']:,.0f}",
         "peak memory, GB": lambda entry: f"{entry['peak_mb'] / 1000:.1f}",
     }
-    tables = []
+    tables, names = [], [name for name in NAMES if any(name == graph for _, graph in entries)]
     for kind, show in kinds.items():
-        lines = [f"| {kind} | " + " | ".join(NAMES) + " |", "|-" * (len(NAMES) + 1) + "|"]
+        lines = [f"| {kind} | " + " | ".join(names) + " |", "|-" * (len(names) + 1) + "|"]
         for tool in TOOLS:
-            cells = [show(entries[tool, name]) if (tool, name) in entries else "" for name in NAMES]
+            cells = [show(entries[tool, name]) if (tool, name) in entries else "" for name in names]
             lines.append(f"| {tool} | " + " | ".join(cells) + " |")
         tables.append("\n".join(lines))
     return "\n\n".join(tables)
