@@ -92,7 +92,7 @@ def factorize_walks(
     """
     matrix = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed, weight)
     rows = np.asarray(matrix.sum(axis=1)).ravel()
-    matrix.data *= np.repeat(rows.sum() / np.maximum(rows, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
+    matrix.data *= np.repeat(rows.sum() / np.maximum(rows, 1e-9), np.diff(matrix.indptr))
     matrix.data /= rows[matrix.indices]
     np.log(matrix.data, out=matrix.data)
     np.maximum(matrix.data, 0, out=matrix.data)
@@ -106,18 +106,17 @@ def factorize_walks(
 
 def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weight: Tensor | None = None) -> csr_matrix:
     """How often two nodes are on a walk up to `window` steps apart, t steps counting (window + 1 - t) / window."""
-    counts = csr_matrix((nodes, nodes), dtype=np.float32)
+    counts = csr_matrix((nodes, nodes), dtype=np.float32)  # above the diagonal: half of them are all
     generator = np.random.default_rng(seed)
     for _ in range(plan.walks):
         paths = walk(edges, nodes, plan.length, generator, weight=edge_weight)
         for step in range(1, plan.window + 1):
             first, second = paths[:-step].ravel(), paths[step:].ravel()
-            weight = np.full(len(first), (plan.window + 1 - step) / plan.window, np.float32)
-            counts += csr_matrix((weight, (first, second)), shape=(nodes, nodes))
-    counts += counts.T
-    counts.setdiag(0)
-    counts.eliminate_zeros()
-    return counts
+            differ = first != second
+            low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
+            weight = np.full(len(low), (plan.window + 1 - step) / plan.window, np.float32)
+            counts += csr_matrix((weight, (low, high)), shape=(nodes, nodes))
+    return counts + counts.T
 
 
 def walk(

@@ -43,6 +43,7 @@ from progcl.registry import pick
 
 SPARSE_DENSITY = 0.1  # share of nonzero entries below which sparse products are faster
 C_GRID = 10.0 ** np.arange(-1, 4.5, 0.5)  # of the logistic regressions, from strong to weak regularization
+ROWS_PER_CHUNK = 2**14  # in double precision at once
 GCA_STEPS, GCA_EVAL_EVERY = 3000, 20
 
 
@@ -199,7 +200,8 @@ PROTOCOLS: dict[str, Callable[[Tensor, Labels, Iterable[Split]], Iterator[SplitS
 
 def _normalize_rows(embeddings: Tensor) -> Any:
     """Unit rows [N, d]; a CSR matrix if most entries are zero."""
-    rows = normalize(embeddings.double(), dim=1).float().numpy()
+    chunks = (normalize(rows.double(), dim=1).float() for rows in embeddings.split(ROWS_PER_CHUNK))
+    rows = torch.cat(list(chunks)).numpy()
     return csr_matrix(rows) if np.count_nonzero(rows) < SPARSE_DENSITY * rows.size else rows
 
 

@@ -103,12 +103,17 @@ def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = Fals
     """
     matrices = [normalized_adjacency(data, len(x))] if max(hops) else []
     matrices += directed_means(data, len(x)) if directed and max(hops) else []
-    blocks = [normalize(x, dim=1)] if 0 in hops else []
+    chosen, width = set(hops), x.size(1)
+    stacked = x.new_empty(len(x), ((0 in chosen) + len(matrices) * len(chosen - {0})) * width)
+    blocks = iter(stacked.split(max(1, width), dim=1))
+    if 0 in chosen:
+        next(blocks).copy_(normalize(x, dim=1))
     columns = [x] * len(matrices)
     for hop in range(1, max(hops) + 1):
         columns = [propagate(each, matrix) for each, matrix in zip(columns, matrices, strict=True)]
-        blocks += [normalize(each, dim=1) for each in columns] if hop in hops else []
-    return torch.cat(blocks, dim=1)
+        for each in columns if hop in chosen else ():
+            next(blocks).copy_(normalize(each, dim=1))
+    return stacked
 
 
 def normalized_adjacency(data: Data, nodes: int) -> SparseMatrix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,9 +55,8 @@ class Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
         seen, weight = without_edges(data, heldout), weights_of(data, heldout)
         own = project(data.x, features.directions).to(learned.device)
-        stacked = features.transform(seen)
-        centered = (each - each.mean(dim=0) for each in (learned, stacked, own))
-        first, second, third = (link_auc(each, heldout, weight=weight) for each in centered)
+        vectors: tuple[Callable[[], Tensor], ...] = (lambda: learned, lambda: features.transform(seen), lambda: own)
+        first, second, third = (link_auc(each(), heldout, weight=weight, center=True) for each in vectors)
         varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
         nearest = nearest_hits(own, heldout, seen.edge_index) if varies else 0.0
         return cls(first, second, third, nearest, varies, features.directed)
@@ -115,10 +115,12 @@ def log_odds(auc: float) -> float:
     return math.log(clipped / (1 - clipped))
 
 
-def link_auc(vectors: Tensor, links: Tensor, others: Tensor | None = None, weight: Tensor | None = None) -> float:
+def link_auc(
+    vectors: Tensor, links: Tensor, others: Tensor | None = None, weight: Tensor | None = None, center: bool = False
+) -> float:
     """Area under the ROC curve of cosines: links [2, E] against other pairs of nodes, else as many random ones.
 
-    Links may have weights [E]; other pairs count 1.
+    Links may have weights [E]; other pairs count 1. With `center`, cosines are around the mean of all vectors.
     """
     if others is None:
         generator = torch.Generator().manual_seed(SEED)
@@ -126,7 +128,9 @@ def link_auc(vectors: Tensor, links: Tensor, others: Tensor | None = None, weigh
         links, weight = links.cpu()[:, order], None if weight is None else weight.cpu()[order]
         others = torch.randint(len(vectors), tuple(links.shape), generator=generator)
     chunks = torch.cat([links, others], dim=1).to(vectors.device).split(PAIRS_PER_CHUNK, dim=1)
-    cosines = torch.cat([cosine_similarity(vectors[one], vectors[other], dim=1) for one, other in chunks]).cpu()
+    mean = vectors.mean(dim=0) if center else 0.0
+    rows = ((vectors[one] - mean, vectors[other] - mean) for one, other in chunks)
+    cosines = torch.cat([cosine_similarity(one, other, dim=1) for one, other in rows]).cpu()
     is_link = [True] * links.size(1) + [False] * others.size(1)
     shares = None if weight is None else torch.cat([weight.cpu(), torch.ones(others.size(1))]).numpy()
     return float(roc_auc_score(is_link, cosines.numpy(), sample_weight=shares))
