@@ -26,12 +26,12 @@ from progcl.training.choice import MAX_PAIRS
 REFERENCE, PRODUCTS = 0.010, 20  # seconds of a timed product, and how many are timed
 FLOP, DOUBLE_FLOP = 4e-12, 1.6e-11  # of a multiplication or an addition in dense products
 SPARSE_FLOP, READ = 3e-10, 1e-8  # of the same in sparse ones, and of a number that is read for them
-CACHED_ROWS = 18_000  # of walk vectors
+CACHED_ROWS, MAX_MISSES = 18_000, 5  # of walk vectors, and how much slower products are without a cache
 EDGE = 1e-9  # of a number that is propagated along an edge
 PAIR, DISTINCT_PAIR = 3e-8, 1e-9  # of a pair of nodes on walks, and of a distinct pair for each column
 STEP = 0.01  # of a training step beside its products
 JUDGE = 1e-4  # of a held-out link
-SOLVER_STEPS = 300  # of the probe, for all C together
+SPLIT, SOLVER_STEPS = 0.1, 100  # of a split of the probe, and its steps for all C together
 NEIGHBOR = 4e-11  # of a number in the search for neighbors on the map
 EXAMPLE = 2e-8  # of a number in the table of neighbors
 TSNE, POINT, QUICK_POINT = 5.0, 5e-4, 2e-4  # of t-SNE, and of a node on a map with and without it
@@ -236,13 +236,13 @@ def _output_seconds(config: Config, sizes: Sizes) -> float:
 
 def _walk_seconds(sizes: Sizes) -> float:
     """Of walks, and of a sparse SVD; the more rows, the more of its reads miss the cache."""
-    misses = 1 + sizes.nodes / CACHED_ROWS
+    misses = min(1 + sizes.nodes / CACHED_ROWS, MAX_MISSES)
     return PAIR * sizes.pairs + DISTINCT_PAIR * misses * sizes.distinct * sizes.walks
 
 
 def _split_seconds(sizes: Sizes) -> float:
     """Of the probe: a tenth of the nodes is trained on, all are tested."""
-    return DOUBLE_FLOP * sizes.nodes * sizes.width * (0.4 * SOLVER_STEPS * sizes.classes + 2 * sizes.width / 5)
+    return SPLIT + DOUBLE_FLOP * sizes.nodes * sizes.width * (0.4 * SOLVER_STEPS * sizes.classes + 2 * sizes.width / 5)
 
 
 def _memory(sizes: Sizes) -> float:
