@@ -70,8 +70,8 @@ class Estimate:
         return sum(self.seconds.values())
 
     def __str__(self) -> str:
-        time = f"{format_seconds(self.total)} ({format_seconds(self.seconds['train'])} of training)"
-        return f"about {time}, {self.memory / 1e9:.1f} GB of memory, {self.disk / 1e6:,.0f} MB of disk"
+        duration = f"{format_seconds(self.total)} ({format_seconds(self.seconds['train'])} of training)"
+        return f"about {duration}, {self.memory / 1e9:.1f} GB of memory, {self.disk / 1e6:,.0f} MB of disk"
 
 
 def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:

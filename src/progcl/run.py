@@ -119,21 +119,9 @@ def fit(
         checkpoints = Checkpoints(folder) if folder else None
         _restore(trainer, checkpoints, first_stage)
         with stop.deferred():
-            last = budget.clock()
-            for record in _epochs(trainer, stop):
-                require_within_limit()
-                if workers.is_main:
-                    _save(trainer, record, checkpoints, first_stage)
-                    if on_epoch:
-                        on_epoch(record)
-                if workers.any(stop.requested):
-                    _checkpoint(trainer, checkpoints)
-                    raise stop.error()
-                last, before = budget.clock(), last
-                if budget.epoch is not None:
-                    budget.record(budget.epoch, last - before)
-                if workers.broadcast(partial(_has_no_time, budget, last - before)):
-                    break
+            for record in _train(trainer, checkpoints, first_stage, budget, stop):
+                if on_epoch and workers.is_main:
+                    on_epoch(record)
         _checkpoint(trainer, checkpoints)
         with budget.stage("output", "walks"):
             result = _finish(trainer, folder)
@@ -201,6 +189,34 @@ def _restore(trainer: Trainer, checkpoints: Checkpoints | None, first_stage: Fir
         files.write_text(folder / "log.jsonl", json_lines(map(_row, trainer.records)))
         if trainer.progress:
             print(f"run folder: {folder}", file=sys.stderr)
+
+
+def _train(
+    trainer: Trainer,
+    checkpoints: Checkpoints | None,
+    first_stage: FirstStage | None,
+    budget: Budget,
+    stop: StopRequest,
+) -> Iterator[Record]:
+    """Train until the last epoch, or the end of the budget; every epoch is logged before it is yielded.
+
+    Raises:
+        Stopped: if that was requested; there is a checkpoint of the last epoch
+    """
+    workers, last = trainer.workers, budget.clock()
+    for record in _epochs(trainer, stop):
+        require_within_limit()
+        if workers.is_main:
+            _save(trainer, record, checkpoints, first_stage)
+        yield record
+        if workers.any(stop.requested):
+            _checkpoint(trainer, checkpoints)
+            raise stop.error()
+        last, before = budget.clock(), last
+        if budget.epoch is not None:
+            budget.record(budget.epoch, last - before)
+        if workers.broadcast(partial(_has_no_time, budget, last - before)):
+            return
 
 
 def _epochs(trainer: Trainer, stop: StopRequest) -> Iterator[Record]:

@@ -27,6 +27,7 @@ from progcl.data.walk_factors import WalkFactors
 from progcl.errors import InputError, count_noun
 
 SCALE_RATIO = 20  # a column this many times larger than the median column dominates distances: worth a remark
+ROWS_PER_CHUNK = 1024  # of features in memory, which have a scaled copy
 NODE_ATTRIBUTES = ("y", "ids", "train_mask", "val_mask", "test_mask")  # one row for each node
 DATA_HINT = "Data(x=[N, F] features, edge_index=[2, E] node pairs)"
 
@@ -100,7 +101,7 @@ def normalize_features(data: Data) -> Data:
         norms = torch.cat([rows.abs().sum(dim=1) for rows in data.x.split(CHUNK_ROWS)])
         data.row_scale = norms.clamp_min(1e-12).reciprocal()
     else:
-        for rows in data.x.split(1024):
+        for rows in data.x.split(ROWS_PER_CHUNK):
             rows.copy_(torch.nn.functional.normalize(rows, p=1, dim=1))
     return data
 
@@ -202,7 +203,7 @@ def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool, encod
         remarks.append(f"the largest feature is {ratio:,.0f} times the median and hides others: rescale the columns")
     if mapped:  # rows would need another pass over the file
         return remarks
-    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(1024))
+    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(ROWS_PER_CHUNK))
     first = torch.nn.functional.normalize(x[:1], dim=1)
     if all(bool((rows == first).all()) for rows in unit):  # most often the first chunk decides
         remarks.append("scaled to length 1, the features of all nodes are the same: they tell nothing")

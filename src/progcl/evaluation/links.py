@@ -16,9 +16,8 @@ from torch_geometric.data import Data
 from progcl.checksums import read_json
 from progcl.config.schema import Config
 from progcl.evaluation.scores import describe_run
-from progcl.graph.hop_features import HopFeatures
+from progcl.evaluation.scoring import baselines
 from progcl.graph.negatives import NonEdges
-from progcl.methods.features import raw
 from progcl.training.choice import link_auc, rank_targets
 from progcl.training.files import write_json
 
@@ -57,10 +56,7 @@ def score_heldout(vectors: Tensor, data: Data) -> LinkScore | None:
 
 def compare_links(config: Config, data: Data, facts: dict[str, Any], own: LinkScore) -> dict[str, LinkScore]:
     """A run's own score, and those that it has to beat: of the features as they are, and of hop features."""
-    hops = HopFeatures.fit(data, config.hops).transform(data)
-    features = "degree and walk vectors" if data.get("structural") else "raw features"
-    baselines = {features: raw(data), f"features of up to {config.hops.powers[-1]} hops (no training)": hops}
-    scores = {name: score_heldout(x, data) for name, x in baselines.items()}
+    scores = {name: score_heldout(make(), data) for name, make in baselines(config, data).items()}
     return {describe_run(config, facts): own, **{name: score for name, score in scores.items() if score}}
 
 
