@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch_geometric.data import Data
@@ -18,6 +19,7 @@ from torch_geometric.data import Data
 from progcl.budget import MAX_PACE, MIN_PACE, format_seconds
 from progcl.config.schema import Config
 from progcl.data.labels import count_classes
+from progcl.data.rows import take_rows
 from progcl.data.structure import WalkPlan
 from progcl.graph.hop_features import MAX_GRAM_COLUMNS, choose_rank
 from progcl.report.maps import MAX_NODES
@@ -135,7 +137,7 @@ class Sizes:
     def of(cls, config: Config, data: Data) -> Sizes:
         """Sizes of a graph and of its embedding."""
         nodes, features = int(data.num_nodes), data.x.size(1)
-        sample = data.x[: min(nodes, 1000)]
+        sample = take_rows(data.x, torch.arange(min(nodes, 1000)))
         nonzero = nodes * float(sample.count_nonzero()) / len(sample)
         rank = min(features, config.hops.rank or choose_rank(nodes, len(config.hops.powers)))
         powers = (len(config.hops.powers) + len(config.hops.beside)) // 2  # either, as it is chosen after training

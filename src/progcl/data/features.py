@@ -30,6 +30,7 @@ SCALE_RATIO = 20  # columns are scaled if one is this many times larger than the
 CLIP = 10.0  # quartile ranges from the median at which scaled values are cut off
 MAX_CATEGORIES = 100  # columns of more distinct texts are hashed
 MAX_FITTED_ROWS = 200_000  # rows that quartiles are computed from
+PROJECTED = 2 * 512  # rows of the matrices that reduce sparse features, which are dense
 TEXT_WIDTH = 256  # numbers that a column of text is hashed to
 FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0, "y": 1.0, "n": 0.0}
 
@@ -64,8 +65,8 @@ class Feature:
             return int(column.shape[1]) if scipy.sparse.issparse(column) else len(self.fill)
         return {"flag": 1, "category": len(self.values), "text": TEXT_WIDTH}[self.kind]
 
-    def transform(self, column: Column) -> Array:
-        """The column as numbers [n, k] in float32; categories that were not there before are zeros."""
+    def transform(self, column: Column) -> Any:
+        """The column as numbers [n, k] in float32, sparse if it is; categories that were not there before are zeros."""
         if self.kind == "numbers":
             return self._scale(column)
         codes, values = column
@@ -83,10 +84,9 @@ class Feature:
         hashed: Array = HashingVectorizer(n_features=TEXT_WIDTH).transform(texts).toarray().astype(np.float32)[codes]
         return hashed
 
-    def _scale(self, column: Column) -> Array:
+    def _scale(self, column: Column) -> Any:
         if scipy.sparse.issparse(column):
-            dense: Array = column.toarray().astype(np.float32)
-            return dense
+            return column.astype(np.float32)
         given = column if not isinstance(column, Text) else to_numbers(column)
         if given is None or np.asarray(given).dtype.kind not in "iufb":
             raise InputError(f"column `{self.column}` holds text", "it held numbers when the features were planned")
@@ -106,8 +106,8 @@ class Feature:
 
 def encode_features(
     table: Table, type_column: str | None = None, scale: bool = True
-) -> tuple[Array, list[Feature], list[str]]:
-    """The features [n, F] of a table, how they were made, and remarks.
+) -> tuple[Any, list[Feature], list[str]]:
+    """The features [n, F] of a table, which may be sparse, how they were made, and remarks.
 
     Args:
         table: with features alone, a row for each node
@@ -133,8 +133,8 @@ def encode_features(
     return transform_features(plan, table.columns, type_column), plan, list(dict.fromkeys(remarks))
 
 
-def transform_features(plan: Iterable[Feature], columns: Mapping[str, Column], type_column: str | None = None) -> Array:
-    """Columns as features [n, F], as planned.
+def transform_features(plan: Iterable[Feature], columns: Mapping[str, Column], type_column: str | None = None) -> Any:
+    """Columns as features [n, F], as planned; a sparse matrix if that is all there is.
 
     Raises:
         InputError: if a column is missing
@@ -142,11 +142,16 @@ def transform_features(plan: Iterable[Feature], columns: Mapping[str, Column], t
     blocks = []
     plan = list(plan)
     width = sum(feature.width(columns[feature.column]) for feature in plan if feature.column in columns)
-    require_memory(2.0 * 4 * width * same_length(columns), f"features of {width:,} numbers per node")
+    stays_sparse = len(plan) == 1 and plan[0].node_type is None and scipy.sparse.issparse(columns.get(plan[0].column))
+    rows = PROJECTED if stays_sparse else 2.0 * same_length(columns)
+    require_memory(4 * rows * width, f"features of {width:,} numbers per node")
     for feature in plan:
         if feature.column not in columns:
             raise InputError(f"there is no column `{feature.column}`", "the features need the columns that they had")
         block = feature.transform(columns[feature.column])
+        if stays_sparse:
+            return block
+        block = block.toarray() if scipy.sparse.issparse(block) else block
         if feature.node_type is not None:
             block = block * _has_type(columns[type_column or ""], feature.node_type)[:, None]
         blocks.append(block)

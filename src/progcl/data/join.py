@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from progcl.data.classes import choose_label_column, code_and_remark, split_label
 from progcl.data.columns import (
@@ -58,7 +59,7 @@ class NodeData:
     Attributes:
         edges: [2, E], indices into `ids`
         ids: names of the nodes, [N]
-        x: features [N, F]; None without any
+        x: features [N, F], perhaps sparse; None without any
         y: class numbers [N], -1 for unknown; None without labels
         classes: names of the classes
         weights: of the edges [E]; None without any
@@ -68,7 +69,7 @@ class NodeData:
 
     edges: Array
     ids: list[str]
-    x: Array | None = None
+    x: Any = None
     y: Array | None = None
     classes: list[str] = field(default_factory=list)
     plan: list[Feature] = field(default_factory=list)
@@ -85,7 +86,10 @@ class NodeData:
         if self.weights is not None:
             data.edge_weight = torch.from_numpy(self.weights)
         if self.x is not None:
-            data.x = torch.from_numpy(np.ascontiguousarray(self.x, dtype=np.float32))
+            from progcl.data.rows import from_scipy
+
+            dense = None if issparse(self.x) else np.ascontiguousarray(self.x, dtype=np.float32)
+            data.x = from_scipy(self.x) if dense is None else torch.from_numpy(dense)
             data.plan = [vars(feature) for feature in self.plan]
         if self.y is not None:
             data.y, data.classes = torch.from_numpy(self.y), self.classes
@@ -310,10 +314,8 @@ def _read_labels(
     return code_and_remark(table.columns[column], len(index), labels.file, remarks)
 
 
-def _encode(
-    table: Table, options: JoinOptions, remarks: list[str], may_be_empty: bool
-) -> tuple[Array | None, list[Feature]]:
-    """Features of all nodes, and how they were made."""
+def _encode(table: Table, options: JoinOptions, remarks: list[str], may_be_empty: bool) -> tuple[Any, list[Feature]]:
+    """Features of all nodes, None without any, and how they were made."""
     types = [name for name in match_headers(table.columns, TYPE_HEADERS) if isinstance(table.columns[name], Text)]
     kind = types[0] if types else None
     if options.plan is not None:

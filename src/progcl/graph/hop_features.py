@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 
 from progcl.config.output import HopsConfig
 from progcl.data.edges import list_arcs, sum_weights
+from progcl.data.rows import is_sparse, split_rows, unit_rows
 from progcl.graph.sparse import SparseMatrix, propagate
 from progcl.graph.views import Graph, View
 
@@ -149,17 +150,24 @@ def svd_directions(x: Tensor, rank: int) -> Tensor:
     if columns <= rank:
         return torch.eye(columns, device=x.device)
     if columns <= MAX_GRAM_COLUMNS:
-        chunks = (normalize(rows.cpu(), dim=1).double() for rows in x.split(ROWS_PER_CHUNK))
+        chunks = (normalize(rows.cpu(), dim=1).double() for rows in split_rows(x, ROWS_PER_CHUNK))
         gram = sum(chunk.T @ chunk for chunk in chunks)
         assert isinstance(gram, Tensor)
         directions = torch.linalg.eigh(gram).eigenvectors[:, -rank:].flip(1).float()
     else:
-        unit = vstack([csr_matrix(normalize(rows.cpu(), dim=1).numpy()) for rows in x.split(ROWS_PER_CHUNK)])
+        unit = unit_rows(x) if is_sparse(x) else _sparse_unit_rows(x)
         directions = torch.from_numpy(np.ascontiguousarray(randomized_svd(unit, rank, random_state=0)[2].T)).float()
     return orient(directions).to(x.device)
 
 
+def _sparse_unit_rows(x: Tensor) -> csr_matrix:
+    """Dense rows with unit length, as a sparse matrix."""
+    return vstack([csr_matrix(normalize(rows.cpu(), dim=1).numpy()) for rows in x.split(ROWS_PER_CHUNK)])
+
+
 def project(x: Tensor, directions: Tensor) -> Tensor:
     """Features with unit rows, projected on the directions, [N, rank]."""
+    if is_sparse(x):
+        return torch.from_numpy(unit_rows(x) @ directions.cpu().numpy()).to(x.device)
     directions = directions.to(x.device)
     return torch.cat([normalize(rows, dim=1) @ directions for rows in x.split(ROWS_PER_CHUNK)])

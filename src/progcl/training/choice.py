@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -54,9 +54,10 @@ class Choice:
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
         seen, weight = without_edges(data, heldout), weights_of(data, heldout)
+        judged = partial(link_auc, links=heldout, weight=weight, center=True)
+        first, second = judged(learned), judged(features.transform(seen))  # which is large, and gone afterwards
         own = project(data.x, features.directions).to(learned.device)
-        vectors: tuple[Callable[[], Tensor], ...] = (lambda: learned, lambda: features.transform(seen), lambda: own)
-        first, second, third = (link_auc(each(), heldout, weight=weight, center=True) for each in vectors)
+        third = judged(own)
         varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
         nearest = nearest_hits(own, heldout, seen.edge_index) if varies else 0.0
         return cls(first, second, third, nearest, varies, features.directed)
