@@ -25,7 +25,7 @@ from progcl.training.files import Embeddings, load_embeddings, save_embeddings, 
 
 Vectors = NDArray[np.float32]
 
-CHUNK_ROWS = 2**14  # rows that are in float64 at once
+CHUNK_ROWS = 2**11  # rows that are in float64 at once
 
 
 @dataclass(frozen=True)

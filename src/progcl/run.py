@@ -24,6 +24,7 @@ from progcl.data.holdout import hold_out_links
 from progcl.data.homophily import describe_homophily
 from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
+from progcl.data.rows import all_finite
 from progcl.data.splits import make_splits
 from progcl.distributed import connect
 from progcl.errors import InputError, warn
@@ -276,7 +277,7 @@ def _finish(trainer: Trainer, folder: Path | None) -> Result:
     """Embed, and write everything but a score."""
     config, is_main = trainer.config, trainer.workers.is_main
     embeddings = trainer.embed() if is_main else torch.empty(0, config.encoder.hidden)
-    if not embeddings.isfinite().all():
+    if not all_finite(embeddings):
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     losses = [record.loss for record in trainer.records]
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})

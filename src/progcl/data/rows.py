@@ -88,6 +88,11 @@ def column_ranges(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(low), torch.from_numpy(high)
 
 
+def all_finite(x: Tensor) -> bool:
+    """Whether all entries are finite numbers; without a copy of them."""
+    return all(bool(part.isfinite().all()) for part in values_of(x).split(ROWS_PER_CHUNK))
+
+
 def values_of(x: Tensor) -> Tensor:
     """The entries that are stored: all of dense rows, the nonzero ones of sparse rows."""
     return x.values() if is_sparse(x) else x

@@ -34,7 +34,7 @@ from torch.nn.functional import cross_entropy, normalize
 from torch_geometric.data import Data
 
 from progcl.data.labels import Labels, labels_of, require_labels
-from progcl.data.rows import is_sparse, unit_rows, values_of
+from progcl.data.rows import all_finite, is_sparse, unit_rows
 from progcl.data.splits import Split, make_splits
 from progcl.errors import InputError
 from progcl.evaluation.logistic import LogisticRegressions, Model, Nodes, choose_best
@@ -44,7 +44,7 @@ from progcl.registry import pick
 
 SPARSE_DENSITY = 0.1  # share of nonzero entries below which sparse products are faster
 C_GRID = 10.0 ** np.arange(-1, 4.5, 0.5)  # of the logistic regressions, from strong to weak regularization
-ROWS_PER_CHUNK = 2**14  # in double precision at once
+ROWS_PER_CHUNK = 2**11  # in double precision at once
 GCA_STEPS, GCA_EVAL_EVERY = 3000, 20
 
 
@@ -90,7 +90,7 @@ def linear_probe(
     require_labels(data)
     if len(embeddings) != data.num_nodes:
         raise InputError(f"{len(embeddings)} embeddings do not belong to a graph of {data.num_nodes} nodes")
-    if not values_of(embeddings).isfinite().all():
+    if not all_finite(embeddings):
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     labels, scores, deadline = labels_of(data), [], clock() + seconds
     remaining = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)

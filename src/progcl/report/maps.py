@@ -74,7 +74,7 @@ def make_map(
     nodes = np.arange(len(embeddings))
     if len(nodes) > max_nodes:
         nodes = np.sort(np.random.default_rng(seed).choice(len(nodes), max_nodes, replace=False))
-    rows = normalize(embeddings[nodes].astype(np.float64))
+    rows = normalize(embeddings[nodes].astype(np.float64), copy=False)
     neighbors, cosines = find_neighbors(rows, 3 * PERPLEXITY)  # as many as t-SNE needs
     with threadpool_limits(1):
         shown = cluster(rows, classes, seed) if clusters is None else clusters[nodes]
