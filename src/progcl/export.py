@@ -26,6 +26,7 @@ from progcl.training.files import Embeddings, load_embeddings, save_embeddings, 
 Vectors = NDArray[np.float32]
 
 CHUNK_ROWS = 2**11  # rows that are in float64 at once
+ROW_GROUP = 2**23  # numbers that are held to be written to Parquet at once
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,9 @@ def write_parquet(path: Path, vectors: Vectors, ids: list[str], clusters: Cluste
         raise InputError("parquet needs pyarrow", 'pip install "progcl[parquet]"') from None
     lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
     table = pyarrow.table({"node": ids, "embedding": lists} | ({"cluster": clusters.of} if clusters else {}))
-    write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary, write_page_checksum=True))
+    options = {"row_group_size": max(1, ROW_GROUP // max(1, vectors.shape[1])), "write_page_checksum": True}
+    write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary, **options))
+    pyarrow.default_memory_pool().release_unused()
 
 
 def _write_npz(path: Path, vectors: Vectors, ids: list[str], clusters: Clusters | None = None) -> None:
