@@ -67,6 +67,13 @@ class HopFeatures:
             reduced.addmm_(block, weight)  # so that the blocks are never held side by side
         return reduced
 
+    def gather(self, data: Data, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """The features of some nodes [n, d] before they are reduced, and the mean of those of all [d]."""
+        rows = project(data.x, self.directions).to(data.edge_index.device)
+        blocks = ((block[nodes], block.mean(dim=0)) for block in iterate_hops(rows, data, self.hops, self.directed))
+        of_nodes, means = zip(*blocks, strict=True)
+        return torch.cat(of_nodes, dim=1), torch.cat(means)
+
 
 def fit_pca(rows: Tensor, dimensions: int) -> PCA:
     """The leading principal components of rows [N, d], from their covariance, which reads them once."""

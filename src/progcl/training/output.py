@@ -133,7 +133,7 @@ class Output:
             "asked": dimensions,
             "to": reduced.size(1),
             "variance": round(float(shares.sum()), 4),
-            "auc before": round(link_auc(blocks, links, weight=weight, center=True), 4),
+            "auc before": round(link_auc(blocks, links, weight=weight, center=blocks.mean(dim=0)), 4),
             "auc": round(link_auc(reduced, links, weight=weight), 4),
         }
         return replace(self, pca=pca, cost=cost)
