@@ -81,7 +81,11 @@ def _embed(options: dict[str, Any]) -> None:
     if options.get("from"):
         overrides["train.start_from"] = str(Path(options["from"]).absolute())
     if not options.get("resume"):
-        require_files(*(options.get(name) for name in FILES), overrides.get("train.start_from"))
+        require_files(*(options.get(name) for name in FILES), options.get("from"))
+        if options.get("from"):
+            from progcl.training.model_file import require_model
+
+            require_model(Path(options["from"]), options.get("allow_code", False))
     reads_alike = options.get("resume") or overrides.get("train.start_from")  # by a configuration, or an earlier run
     content = None if reads_alike else read_files(options, overrides)
     from progcl.distributed import world_size
