@@ -26,7 +26,7 @@ from progcl.data.columns import (
 )
 from progcl.data.delimited import FREE_TEXT, TextFile
 from progcl.data.tables import RawGraph, link_names
-from progcl.data.weights import NO_WEIGHTS, describe_unused, find_attributes, read_attribute, read_weights
+from progcl.data.weights import NO_WEIGHTS, UNUSED, describe_unused, find_attributes, read_attribute, read_weights
 from progcl.errors import InputError
 
 MIN_ROWS_BELOW_HEADER = 10  # in a shorter file, two words that never come again may well be an edge
@@ -71,6 +71,7 @@ def read_edges(
         raise InputError("--source and --target go together", "name both columns, or none")
     if len(file.names) < 2:
         raise InputError(f"`{file.path}` has {len(file.names)} column, an edge needs 2", "source and target")
+    wants_none = weight == NO_WEIGHTS
     file, weight, attribute = _find_weight_column(file, source, weight)
     first, second, remarks = _choose_columns(file, source, target, weight)
     columns = file.read([first, second, *([weight] if weight else [])], [first, second])
@@ -86,6 +87,7 @@ def read_edges(
     if third is not None and weight is not None:
         values = third if attribute is None else read_attribute(third, attribute)
         weights = read_weights(values, attribute or weight, _locator(file))
+    remarks = [remark for remark in remarks if not (wants_none and remark.endswith(UNUSED))]
     remarks += _describe_names((first, second), pair, bool(file.has_header))
     return replace(link_names(*pair), remarks=tuple(remarks), weights=weights)
 
