@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -24,7 +25,6 @@ LARGE = 10_000  # rows from which on k-means sees batches
 SAMPLE = 2_000  # rows that silhouettes are computed from, and that the number of clusters is chosen by
 COMPONENTS = 64  # principal components that are clustered: as good as all, and an order of magnitude faster
 GRID = (*range(2, 11), 12, 15, 20, 25, 30, 40)  # numbers of clusters that `auto` tries
-AHEAD = 2  # numbers beyond a peak of the silhouette, all of them lower
 CHUNK_ROWS = 2**14
 
 
@@ -103,25 +103,21 @@ def kmeans(rows: Array, number: int, seed: int = 0, large: int = LARGE) -> Indic
 
 
 def first_peak(tried: dict[int, float]) -> int:
-    """The smallest number of clusters whose silhouette exceeds those of the next two; 1 if there is none at all.
-
-    One alone may fall short by chance: k-means depends on where it starts.
-    """
+    """The smallest number of clusters whose silhouette exceeds that of the next; 1 if there is none to choose from."""
     numbers = sorted(tried)
-    later = {number: numbers[place + 1 : place + 1 + AHEAD] for place, number in enumerate(numbers)}
-    peaks = (number for number in numbers[:-1] if all(tried[number] > tried[other] for other in later[number]))
-    return next(peaks, numbers[-1] if numbers else 1)
+    falls = (one for one, other in pairwise(numbers) if tried[one] > tried[other])
+    return next(falls, numbers[-1] if numbers else 1)
 
 
 def _silhouettes(rows: Array, seed: int) -> dict[int, float]:
-    """Silhouettes of the numbers of clusters that so many rows allow, up to the first peak and two beyond it."""
+    """Silhouettes of the numbers of clusters that so many rows allow, up to the first peak and one beyond it."""
     tried: dict[int, float] = {}
     for number in (each for each in GRID if each < len(rows)):
         quality = _silhouette(rows, kmeans(rows, number, seed))
         if quality is None:
             break
         tried[number] = round(quality, 4)
-        if len(tried) > AHEAD and first_peak(tried) not in list(tried)[-AHEAD:]:
+        if first_peak(tried) != number:
             break
     return tried
 

@@ -32,8 +32,9 @@ from progcl.data.frames import (
     read_edge_value,
     read_node_table,
 )
-from progcl.data.join import JoinOptions, NodeData, join
+from progcl.data.join import NodeData, join
 from progcl.data.networks import from_networkx
+from progcl.data.node_rows import JoinOptions
 from progcl.data.prepare import prepare
 from progcl.data.tables import edges_of, numbered_graph
 from progcl.data.weights import UNUSED
@@ -216,9 +217,8 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             return self.model_.schema.prepare(raw)
         data = prepare(raw, self._directed)
         if unused := [remark for remark in data.remarks if remark.endswith(UNUSED)]:
-            message = (
-                unused[0].partition(":")[0] + ': ProGCL(weight="...") names the weights of edges, "none" leaves them'
-            )
+            what = unused[0].partition(":")[0]
+            message = f'{what}: ProGCL(weight="NAME") {UNUSED}, weight="none" goes without'
             warnings.warn(message, ProgclWarning, stacklevel=3)
         if self.verbose:
             print("".join(f"note: {remark}\n" for remark in data.remarks), file=sys.stderr, end="")

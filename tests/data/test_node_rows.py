@@ -1,6 +1,7 @@
 """Rows find their nodes: whole numbers with a fraction, numbers of rows, names with spaces, missing columns."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,11 +65,12 @@ def test_ids_are_whole_lines(lines: list[str], tmp_path: Path) -> None:
 def test_columns_that_nothing_has(tmp_path: Path) -> None:
     edges, x = write_files(tmp_path, g_csv=EDGES, x_csv="id,age\na,1\nb,2\nc,3\n")
     for flag in ("id_column", "label_column"):
+        wanted: dict[str, Any] = {flag: "foo"}
         name = flag.replace("_", "-")
         with pytest.raises(InputError, match=rf"--{name} names `foo`, and there is no table of nodes\n\nhint: --"):
-            read_graph(edges, **{flag: "foo"})
+            read_graph(edges, **wanted)
         with pytest.raises(InputError, match=rf"`{x}` has no column `foo`, which --{name} names"):
-            read_graph(edges, x, **{flag: "foo"})
+            read_graph(edges, x, **wanted)
 
 
 def test_an_error_names_the_file_that_it_is_about(tmp_path: Path) -> None:

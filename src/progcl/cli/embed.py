@@ -124,7 +124,7 @@ def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Read the files before torch is imported, so that errors in them come at once."""
     require_files(*(options.get(name) for name in FILES))
     from progcl.data.formats import read_node_data
-    from progcl.data.join import JoinOptions
+    from progcl.data.node_rows import JoinOptions
 
     given = {key: overrides.get(f"data.{key}") for key in ("id_column", "label_column", "scale")}
     files = {f"{name}_from": options.get(name) for name in ("features", "labels", "ids")}

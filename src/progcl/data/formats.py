@@ -21,8 +21,9 @@ from progcl.data.columns import ID_HEADERS, LABEL_HEADERS, find_column, match_he
 from progcl.data.delimited import TextFile
 from progcl.data.edge_lists import TableFile, read_edges
 from progcl.data.features import Feature
-from progcl.data.join import JoinOptions, NodeData, join
+from progcl.data.join import NodeData, join
 from progcl.data.networks import read_gexf, read_gml, read_graphml, read_node_link
+from progcl.data.node_rows import JoinOptions
 from progcl.data.parquet import ParquetFile
 from progcl.data.tables import RawGraph, Table
 from progcl.errors import InputError, suggest

@@ -124,9 +124,11 @@ def _to_names(column: Column, known: set[str]) -> Text:
 
 
 def _counts_rows(column: Column) -> bool:
+    """Whether the values are 0, 1, 2, ..., or 1, 2, 3, ..."""
     numbers = to_numbers(column)
-    is_column = numbers is not None and numbers.ndim == 1 and len(numbers) > 0
-    return is_column and numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
+    if numbers is None or numbers.ndim != 1 or not len(numbers):
+        return False
+    return bool(numbers[0] in (0, 1) and (np.diff(numbers) == 1).all())
 
 
 def _choose_id_column(table: Table, known: set[str], wanted: str | None) -> str:

@@ -11,7 +11,8 @@ from progcl.checksums import REWRITE, read_file
 from progcl.config.load import load_config
 from progcl.data.features import Feature
 from progcl.data.formats import read_node_data
-from progcl.data.join import JoinOptions, NodeData
+from progcl.data.join import NodeData
+from progcl.data.node_rows import JoinOptions
 from progcl.errors import InputError
 
 MODEL_FILE = "model.safetensors"
