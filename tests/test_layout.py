@@ -99,6 +99,8 @@ FILE_ERRORS = {  # commands in a folder with a damaged graph, a damaged run, and
     "neighbors nowhere --all": "holds no finished run",
     "embed g.csv --evaluate labels": "hint: known: 'links'",
     "embed": "hint: `progcl embed --help` lists",
+    "embed g.csv --epochs -1": "needs to be at least 1",
+    "embed g.csv --label-column club": "there is no table of nodes",
     "train nowhere.yaml": "there is no file",
     "train done/config.yaml --out other": "there is no file `/nowhere/g.csv`",
     "train csbm --out done": "holds a run already",

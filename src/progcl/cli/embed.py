@@ -87,6 +87,8 @@ def _embed(options: dict[str, Any]) -> None:
 
             require_model(Path(options["from"]), options.get("allow_code", False))
     reads_alike = options.get("resume") or overrides.get("train.start_from")  # by a configuration, or an earlier run
+    if not reads_alike:
+        load_config("embed", overrides)  # a value that is out of range is an error before torch is imported
     content = None if reads_alike else read_files(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed
