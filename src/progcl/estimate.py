@@ -24,6 +24,7 @@ from progcl.data.structure import WalkPlan
 from progcl.graph.hop_features import MAX_GRAM_COLUMNS, choose_rank
 from progcl.report.maps import MAX_NODES
 from progcl.training.choice import MAX_PAIRS
+from progcl.training.memory import GraphSize, estimate_memory
 
 REFERENCE, PRODUCTS = 0.010, 20  # seconds of a timed product, and how many are timed
 FLOP, DOUBLE_FLOP = 4e-12, 1.6e-11  # of a multiplication or an addition in dense products
@@ -40,7 +41,6 @@ TSNE, POINT, QUICK_POINT = 5.0, 5e-4, 2e-4  # of t-SNE, and of a node on a map w
 WRITTEN = 1.5e-8  # of a number in a file
 START = 4.0  # until a run begins
 SMALL_MAP, LARGE_MAP = 2_000, MAX_NODES
-BASE_BYTES = 0.75e9  # of a process that has imported everything
 REPORT_BYTES = 3e6
 SAMPLE, MAX_TRIALS = 64, 20_000  # nodes from which walks are tried, and pairs that are drawn for each
 
@@ -102,7 +102,8 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
     }
     disk = _disk(config, sizes, sizes.features if data.get("structural") else sizes.walks)
     paced = {stage: pace * each for stage, each in seconds.items()}
-    return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, _memory(sizes), disk)
+    memory = max(estimate_memory(config, GraphSize.of(data)).values())
+    return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, memory, disk)
 
 
 @dataclass(frozen=True)
@@ -245,12 +246,6 @@ def _walk_seconds(sizes: Sizes) -> float:
 def _split_seconds(sizes: Sizes) -> float:
     """Of the probe: a tenth of the nodes is trained on, all are tested."""
     return SPLIT + DOUBLE_FLOP * sizes.nodes * sizes.width * (0.4 * SOLVER_STEPS * sizes.classes + 2 * sizes.width / 5)
-
-
-def _memory(sizes: Sizes) -> float:
-    """At the peak: features and the embedding with copies, or the matrix of walks."""
-    rows = 4 * sizes.nodes * (3 * sizes.features + sizes.hops + 3 * sizes.width)
-    return BASE_BYTES + max(rows, 4 * sizes.nodes * sizes.features + 16 * sizes.distinct)
 
 
 def _disk(config: Config, sizes: Sizes, walks: int) -> float:

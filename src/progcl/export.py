@@ -58,6 +58,20 @@ def load_run_embeddings(run: Path, nodes: int | None = None) -> Embeddings:
     return embeddings
 
 
+def require_run(run: Path, *others: str) -> None:
+    """Raise `InputError` for the result of `progcl transform`, which has embeddings and no run.
+
+    Args:
+        run: a folder with embeddings
+        others: what works with it beside `neighbors` and `export`
+    """
+    if not (run / "config.yaml").exists():
+        hint = (
+            f"{', '.join(['neighbors', 'export', *others])} need the embeddings alone; or name the run it was made by"
+        )
+        raise InputError(f"`{run}` holds the result of `progcl transform`, and no run", hint)
+
+
 def nearest(embeddings: Vectors, node: int, number: int = 10) -> list[tuple[int, float]]:
     """The most similar other nodes by cosine similarity, as pairs of node and cosine, the most similar first.
 

@@ -41,7 +41,8 @@ from progcl.training import checkpoint, files
 from progcl.training.checkpoint import Checkpoints
 from progcl.training.lock import lock_folder
 from progcl.training.memory import apply_memory_limit
-from progcl.training.model import MODEL_FILE, Start, can_transform, load_input
+from progcl.training.model import Start, can_transform, load_input
+from progcl.training.model_file import MODEL_FILE
 from progcl.training.run_folder import check_folder, clear_folder, clear_leftovers, is_restart, write_job_id
 from progcl.training.signals import GRACE_SECONDS, StopRequest
 from progcl.training.trainer import Record, Trainer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from progcl.data.columns import (
     to_numbers,
     used_values,
 )
+from progcl.data.numerals import read_form, read_numerals
 from progcl.data.tables import Table, prefix
 from progcl.errors import InputError
 from progcl.memory import require_memory
@@ -49,6 +50,7 @@ class Feature:
         scale: divides them, [k]
         values: the categories
         node_type: the type of nodes that alone have this feature; None for all
+        form: of numbers that are written with commas or signs, or as dates (`numerals.FORMS`); empty for others
     """
 
     column: str
@@ -58,6 +60,7 @@ class Feature:
     scale: list[float] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     node_type: str | None = None
+    form: str = ""
 
     def width(self, column: Column) -> int:
         """Numbers that the column becomes for each node."""
@@ -87,7 +90,9 @@ class Feature:
     def _scale(self, column: Column) -> Any:
         if scipy.sparse.issparse(column):
             return column.astype(np.float32)
-        given = column if not isinstance(column, Text) else to_numbers(column)
+        given = column
+        if isinstance(column, Text):
+            given = read_form(column, self.form) if self.form else to_numbers(column)
         if given is None or np.asarray(given).dtype.kind not in "iufb":
             raise InputError(f"column `{self.column}` holds text", "it held numbers when the features were planned")
         kind = np.float64 if self.center else np.float32
@@ -117,7 +122,8 @@ def encode_features(
     Raises:
         InputError: if a column mixes numbers and text, or holds infinite numbers; it names column and row
     """
-    remarks: list[str] = []
+    columns, forms, remarks = read_numerals(table.columns, type_column)
+    table = replace(table, columns=columns)
     groups = _group_by_type(table, type_column)
     if groups:
         sizes = ", ".join(f"`{name}` {len(rows):,}" for name, rows in list(groups.items())[:6])
@@ -130,6 +136,7 @@ def encode_features(
         plan.append(Feature(type_column or "", "category", values=list(groups)))
     else:
         plan = _plan(table, None, None, None, remarks, scale)
+    plan = [replace(feature, form=forms.get(feature.column, "")) for feature in plan]
     return transform_features(plan, table.columns, type_column), plan, list(dict.fromkeys(remarks))
 
 
@@ -180,7 +187,7 @@ def _plan(
     if scale and _scales_differ(features, columns):
         features = [_with_scale(feature, columns[feature.column]) for feature in features]
         remarks.append("the columns have different scales: numbers are scaled by median and quartiles")
-    return [Feature(**{**vars(feature), "node_type": node_type}) for feature in features]
+    return [replace(feature, node_type=node_type) for feature in features]
 
 
 def _decide(name: str, column: Column, table: Table, rows: Array | None) -> Feature | str:
@@ -211,6 +218,8 @@ def _decide_numbers(name: str, column: Any, table: Table, rows: Array | None) ->
     numbers = np.asarray(column)
     if numbers.dtype.kind not in "iufb":
         raise InputError(f"{prefix(table.file)}features of type {numbers.dtype} in {_name(name)}", "save numbers")
+    if numbers.ndim == 1 and len(numbers) > 1 and (numbers == numbers[0]).all():
+        return "with the same number for all nodes"
     numbers = numbers.reshape(len(numbers), -1)
     if numbers.dtype.kind != "f":
         return Feature(name, "numbers", fill=[0.0] * numbers.shape[1])
