@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
 from torch_geometric.data import Data
 
@@ -16,7 +17,7 @@ from progcl import InputError
 from progcl.data.splits import Split
 from progcl.data.synthetic import csbm
 from progcl.evaluation.logistic import LogisticRegressions
-from progcl.evaluation.probe import C_GRID, PROTOCOLS, linear_probe, probe_gca, score_split
+from progcl.evaluation.probe import C_GRID, GCA_EVAL_EVERY, GCA_STEPS, PROTOCOLS, linear_probe, probe_gca, score_split
 from progcl.evaluation.scores import Score
 
 DATA = csbm(nodes=205, classes=3)
@@ -81,6 +82,21 @@ def test_two_classes_have_an_auc(protocol: str) -> None:
     data = csbm(nodes=200, classes=2)
     score = linear_probe(torch.nn.functional.one_hot(data.y).float(), data, protocol, splits=1)
     assert (score.macro_f1, score.roc_auc) == ((100.0,), (100.0,))
+
+
+@pytest.mark.parametrize("protocol", ["clean", "bgrl"])
+def test_the_auc_is_that_of_the_second_class(protocol: str) -> None:
+    """Of logits that scikit-learn's regression has as well, at any C: one column of noise."""
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    angle = 0.4 * y + rng.normal(size=300)
+    x = torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    split = Split(np.arange(100), np.arange(100, 200), np.arange(200, 300))
+    (score,) = PROTOCOLS[protocol](x, y, [split])
+    (turned,) = PROTOCOLS[protocol](x, 1 - y, [split])
+    assert 0.55 < score.roc_auc < 0.8
+    assert turned.roc_auc == pytest.approx(score.roc_auc, abs=0.01)
+    assert abs(score.roc_auc - roc_auc_score(y[200:], angle[200:])) < 0.1
 
 
 def test_clean_and_bgrl_ignore_the_length_of_a_row() -> None:
@@ -173,6 +189,31 @@ def test_clean_takes_the_smallest_of_the_best_c() -> None:
     validation, test = zip(*scores, strict=True)
     assert validation.count(max(validation)) > 1
     assert [each.accuracy for each in PROTOCOLS["clean"](x, y, [split])] == [test[validation.index(max(validation))]]
+
+
+def test_gca_is_a_linear_layer_trained_by_adam() -> None:
+    """Scores at the best of the evaluations, every 20 steps, of torch's own layer; two splits, both from the start."""
+    assert (GCA_STEPS, GCA_EVAL_EVERY) == (3000, 20)
+    x, y, split = noisy_classes()
+    y = y % 2
+    splits = [split, Split(split.train + 60, split.validation + 60, np.arange(60))]
+    for each, score in zip(splits, probe_gca(x, y, splits, steps=100), strict=True):
+        layer = torch.nn.Linear(12, 2)
+        torch.nn.init.xavier_uniform_(layer.weight, generator=torch.Generator().manual_seed(0))
+        torch.nn.init.zeros_(layer.bias)
+        optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
+        found = []
+        for step in range(1, 101):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(layer(x[each.train].float()), torch.from_numpy(y[each.train])).backward()
+            optimizer.step()
+            if step % 20 == 0:
+                logits = layer(x.float()).detach().numpy()
+                right = (logits.argmax(axis=1) == y)[each.validation].mean()
+                found.append((right, logits[each.test]))
+        logits = max(found, key=lambda pair: pair[0])[1]
+        expected = score_split(y[each.test], logits.argmax(axis=1), logits[:, 1] - logits[:, 0])
+        assert score == pytest.approx(expected, abs=1e-12)
 
 
 def test_gca_takes_the_first_of_the_best_steps() -> None:
