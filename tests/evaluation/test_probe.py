@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
@@ -17,7 +18,16 @@ from progcl import InputError
 from progcl.data.splits import Split
 from progcl.data.synthetic import csbm
 from progcl.evaluation.logistic import LogisticRegressions
-from progcl.evaluation.probe import C_GRID, GCA_EVAL_EVERY, GCA_STEPS, PROTOCOLS, linear_probe, probe_gca, score_split
+from progcl.evaluation.probe import (
+    C_GRID,
+    GCA_EVAL_EVERY,
+    GCA_STEPS,
+    PROTOCOLS,
+    _normalize_rows,
+    linear_probe,
+    probe_gca,
+    score_split,
+)
 from progcl.evaluation.scores import Score
 
 DATA = csbm(nodes=205, classes=3)
@@ -145,6 +155,20 @@ def test_sparse_rows_give_the_accuracy_of_dense_ones(protocol: str, monkeypatch:
     sparse = linear_probe(words, data, protocol, splits=1)
     monkeypatch.setattr("progcl.evaluation.probe.SPARSE_DENSITY", 0)
     assert linear_probe(words, data, protocol, splits=1).accuracies == pytest.approx(sparse.accuracies, abs=0.7)
+
+
+def test_rows_of_unit_length_are_sparse_if_most_entries_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In chunks of any size; rows of zeros stay."""
+    monkeypatch.setattr("progcl.evaluation.probe.ROWS_PER_CHUNK", 3)
+    dense = torch.randn(10, 20, generator=torch.Generator().manual_seed(0))
+    sparse = dense * (torch.arange(20) == 4)
+    sparse[7] = 0
+    for rows, is_sparse in ((dense, False), (sparse, True)):
+        found = _normalize_rows(rows)
+        assert issparse(found) == is_sparse
+        assert found.dtype == np.float32
+        expected = torch.nn.functional.normalize(rows, dim=1).numpy()
+        np.testing.assert_allclose(found.toarray() if is_sparse else found, expected, rtol=1e-6)
 
 
 def test_the_grid_of_c_goes_from_a_tenth_to_ten_thousand() -> None:
