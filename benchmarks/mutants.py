@@ -41,7 +41,7 @@ TESTS = {  # of each part; the quick ones first
     "posteriors": ["tests/posteriors", "tests/miners/test_base.py", "tests/miners/test_frozen.py"],
     "evaluation/probe.py": ["tests/evaluation/test_probe.py"],
     "evaluation/logistic.py": ["tests/evaluation/test_logistic.py", "tests/evaluation/test_probe.py"],
-    "graph/sampler.py": ["tests/graph/test_sampler.py", "tests/graph/test_sampled.py", "tests/graph/test_walks.py"],
+    "graph/sampler.py": [f"tests/graph/test_{name}.py" for name in ("sampler", "sampled", "weighted", "walks")],
 }
 SECONDS = 600  # after which a mutant's tests count as failed: it has made an endless loop
 
