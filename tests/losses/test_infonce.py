@@ -157,6 +157,20 @@ def test_an_overridden_mass_takes_the_generic_path() -> None:
     assert Doubled(0.4)(h1, h2).item() > InfoNCE(0.4)(h1, h2).item()
 
 
+def test_a_miner_that_forgets_its_base_class_is_refused() -> None:
+    class Forgetful(Miner):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(InputError, match="`Forgetful` is not initialized"):
+        InfoNCE(0.4, Forgetful())
+
+
+def test_one_anchor_has_nothing_to_be_contrasted_with() -> None:
+    with pytest.raises(InputError, match=r"at least 2 anchors \(got 1\)"):
+        InfoNCE(0.4)(*toy_views(8, 4, seed=0), anchors=torch.tensor([3]))
+
+
 def test_nodes_and_anchors_exclude_each_other() -> None:
     criterion, nodes, views = InfoNCE(0.4), torch.arange(11), unit_views(11, 5, seed=0)
     with pytest.raises(InputError, match="as a whole"):

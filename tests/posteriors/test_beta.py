@@ -173,3 +173,8 @@ def test_bad_input() -> None:
         BetaMixture(tol=-1)
     with pytest.raises(InputError, match="rule"):
         BetaMixture(true_component="biggest")  # type: ignore[arg-type]
+
+
+def test_an_unknown_rule_for_the_true_component_is_refused() -> None:
+    with pytest.raises(InputError, match=r"unknown rule `median`.*\n\nhint: known: mean, weight, first"):
+        BetaMixture(true_component="median")  # type: ignore[arg-type]
