@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,8 @@ def test_a_run_that_is_compared_with_nothing_has_its_own_score(tmp_path: Path) -
     for stored, expected in ((None, {}), (asdict(score), {"this run": score})):
         write_json(tmp_path / "result.json", {"score": stored})
         assert load_scores(tmp_path) == expected
-    for wrong in ({"accuracies": [101.0]}, {"accuracies": []}, {"macro_f1": ["high"]}, {"protocol": 3}):
+    mistakes: list[dict[str, Any]] = [{"accuracies": [101.0]}, {"accuracies": []}, {"macro_f1": ["high"]}]
+    for wrong in [*mistakes, {"protocol": 3}]:
         write_json(tmp_path / "result.json", {"score": {**asdict(score), **wrong}})
         with pytest.raises(InputError, match=r"result\.json.*scores are shares in percent") as error:
             load_scores(tmp_path)

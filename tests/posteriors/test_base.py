@@ -57,7 +57,7 @@ def test_bad_estimators() -> None:
     with pytest.raises(InputError, match="fit and predict_proba"):
         make_posterior(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="fit and predict_proba"):
-        make_posterior(Logistic)  # a class where an object is needed
+        make_posterior(Logistic)  # type: ignore[arg-type]  # a class where an object is needed
     with pytest.raises(InputError, match="did you mean `gaussian`"):
         make_posterior("gausian")
     with pytest.raises(InputError, match="cannot import"):
