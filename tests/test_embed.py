@@ -2,6 +2,7 @@
 
 import html
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch_geometric.data import Data
 from progcl import InputError, load_config
 from progcl.config import to_dict
 from progcl.config.methods import METHODS
-from progcl.embed import STEPS, choose_settings, describe_plan, embed
+from progcl.embed import STEPS, _require_disk_space, choose_settings, describe_plan, embed
 from progcl.training.choice import describe_choice
 from support.graphs import USER_GRAPH
 
@@ -107,3 +108,11 @@ def test_a_budget_plans_fewer_epochs(user_graph: Path) -> None:
     longer = {"train.epochs": len(result.losses) + 1}
     resumed = embed("g.npz", Path("out"), resume=True, overrides=longer, progress=False)
     assert resumed.losses[:-1] == result.losses
+
+
+def test_a_result_that_does_not_fit_on_the_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is not there yet: its nearest parent counts."""
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=2e6 if folder == tmp_path else 1e12))
+    _require_disk_space(tmp_path / "runs" / "new", 1.9e6)
+    with pytest.raises(InputError, match=f"about 3 MB are needed, 2 MB are free on the disk of `{tmp_path}`"):
+        _require_disk_space(tmp_path / "runs" / "new", 3e6)

@@ -7,6 +7,8 @@ import sys
 import warnings
 from collections.abc import Iterable
 
+MAX_LINE = 2000  # characters of an error, which may quote a cell of any length
+
 
 class ProgclWarning(UserWarning):
     """The run continues, but not as requested."""
@@ -21,14 +23,21 @@ def warn(message: str, stacklevel: int = 1) -> None:
 
 
 class InputError(ValueError):
-    """Invalid input from the user; `hint` says how to fix it."""
+    """Invalid input from the user; `hint` says how to fix it. Both are one line, whatever they quote from a file."""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(to_line(message))
+        self.hint = to_line(hint)
 
     def __str__(self) -> str:
         return f"{self.args[0]}\n\nhint: {self.hint}" if self.hint else str(self.args[0])
+
+
+def to_line(text: str) -> str:
+    """Text for a terminal: line breaks and control characters are escaped, the middle of a long one is left out."""
+    if len(text) > MAX_LINE:
+        text = f"{text[: MAX_LINE // 2]} … {text[-MAX_LINE // 2 :]}"
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -112,6 +112,7 @@ def test_bad_keys_and_values(key: str, value: Any, message: str) -> None:
         ("traim: {}", "unknown section"),
         ("1: {}", "unknown section"),
         ("", "no sections"),
+        ("train: &a {epochs: 3}\nloss: *a", "aliases"),
     ],
 )
 def test_bad_files(content: str, message: str, tmp_path: Path) -> None:

@@ -24,6 +24,23 @@ HOPS = {"encoder.name": "hops", "method.drop_edges": [0.0, 0.0]}
         ({"method.walk": 2}, "`method.walk` needs encoder `hops`"),
         ({**HOPS, "method.walk": -1}, "`method.walk` needs to be at least 0"),
         ({"train.patience": 0}, "`train.patience` needs to be at least 1"),
+        ({"batch.size": 40, "encoder.dropout": 0.2}, "encoder `gcn` has no dropout in batches"),
+        ({"method.name": "neighbors", "batch.size": 40, "batch.variant": "paper"}, "are never the same"),
+        (
+            {"data.inductive": True, "probe.nodes": "heldout", "output.structure": 16, "batch.size": 40},
+            "walk vectors of unseen nodes are not known",
+        ),
+        ({"method.half_hop": 0.5, "encoder.name": "mlp"}, "encoder `mlp` passes no messages for slow nodes"),
+        ({"method.half_hop": 0.5, "batch.size": 40}, "sampled neighbors have no slow nodes"),
+        ({"output.blocks": "auto"}, "needs to be something beside the learned vectors"),
+        ({"output.blocks": "auto", "output.features": True}, "`output.blocks` auto needs edges to judge by"),
+        ({"method.name": "neighbors", "method.holdout": 0.1}, "would see the edges that `method.holdout` keeps"),
+        ({"output.dim": 0}, "`output.dim` needs to be at least 1"),
+        ({"output.clusters": 0}, "`output.clusters` needs to be at least 1"),
+        ({"output.smooth": [1, 1]}, "`output.smooth` must rise"),
+        ({"loss.block_size": 0}, "`loss.block_size` needs to be at least 1"),
+        ({"loss.memory": -1}, "`loss.memory` needs to be at least 0"),
+        ({"miner.name": "ring", "miner.low": 0.5, "miner.high": 0.5}, "needs to be below `high` .got 0.5 and 0.5."),
     ],
 )
 def test_sections_that_do_not_go_together_are_refused(changes: dict[str, Any], message: str) -> None:

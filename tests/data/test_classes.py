@@ -44,5 +44,6 @@ def test_labels_of_python() -> None:
 
 def test_one_hot_labels_and_several_classes_of_a_node() -> None:
     assert code_classes(np.array([[0, 1], [1, 0], [0, 0]]), 3)[0].tolist() == [1, 0, -1]
+    assert code_classes(np.array([[1], [0], [7]]), 3)[0].tolist() == [1, 0, 2]
     with pytest.raises(InputError, match="a node has one class"):
         code_classes(np.array([[1, 1], [1, 0]]), 2)

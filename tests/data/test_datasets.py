@@ -1,6 +1,8 @@
 """Data sets by name: where they are looked up, and what is said of unknown names, options and missing files."""
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,42 @@ def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) 
 def test_an_address_without_a_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     assert "refused" in module._why_unreachable("http://127.0.0.1:9/")
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_server_that_answers_is_reachable(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    monkeypatch.setenv("no_proxy", "*")
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        assert module._why_unreachable(f"http://127.0.0.1:{server.server_port}/") == ""
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(13, "Permission denied", "/data/processed"), "cannot write `/data/processed`"),
+        (ConnectionResetError("connection reset"), r"cannot be downloaded \(connection reset\)"),
+    ],
+)
+def test_downloads_that_fail(error: OSError, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, folder: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "_why_unreachable", lambda url: "")
+    monkeypatch.setattr(module.Published, "open", fail)
+    with pytest.raises(InputError, match=message) as caught:
+        load_dataset("photo", tmp_path)
+    assert caught.value.hint
 
 
 def test_data_roots_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

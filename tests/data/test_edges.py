@@ -119,3 +119,10 @@ def test_loops_weigh_as_much_as_an_average_edge_of_their_node() -> None:
     row, weight = torch.tensor([0, 0, 2]), torch.tensor([1.0, 3.0, 5.0])
     assert loop_weights(row, weight, 3).tolist() == [2, 1, 5]
     assert relative_weights(row, weight, 3).tolist() == [0.5, 1.5, 1]
+
+
+def test_directions_of_other_edges_are_refused() -> None:
+    data = prepare(Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1], [1, 2]])), directed=True)
+    data.edge_forward = data.edge_forward[:-1]
+    with pytest.raises(InputError, match="`edge_forward` does not belong to these edges"):
+        prepare(data, directed=True)

@@ -155,3 +155,29 @@ def test_columns_of_another_graph_are_read_as_the_first_ones_were(tmp_path: Path
     assert second.x.shape == first.x.shape
     assert second.x[:2, 0:2].tolist() == [[0, 1], [0, 0]]  # `c` was not there
     assert second.x[0, 2] == 10  # cut off, scaled as before
+
+
+def test_a_label_column_among_the_features_is_the_class(tmp_path: Path) -> None:
+    edges, x = write_files(tmp_path, g_csv="a,b\nb,c\n", x_csv="id,size,team\na,1,u\nb,2,u\nc,3,v\n")
+    data = read_graph(edges, x, label_column="team")
+    assert data.x.tolist() == [[1], [2], [3]]
+    assert [data.classes[number] for number in data.y] == ["u", "u", "v"]
+
+
+@pytest.mark.parametrize(("half", "is_class"), [(0.0, True), (0.5, False)])
+def test_numbers_that_are_not_whole_are_no_class(half: float, is_class: bool) -> None:
+    graph = networkx.path_graph(4)
+    for node in range(4):
+        graph.nodes[node].update(label=node // 2 + half, size=node)
+    data = join(from_networkx(graph))
+    assert data.x is not None
+    assert (data.y is not None, data.x.shape[1]) == (is_class, 1 if is_class else 2)
+
+
+def test_classes_of_the_graph_are_kept_beside_features_of_a_table(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", edge_index=EDGES, y=Y, ids=np.array(NAMES))
+    (x,) = write_files(tmp_path, x_csv="id,size\n" + "".join(f"{name},{row}\n" for row, name in enumerate(NAMES)))
+    data = read_graph(str(tmp_path / "g.npz"), x)
+    assert {name: data.classes[kind] for name, kind in zip(data.ids, data.y, strict=True)} == {
+        name: str(kind) for name, kind in zip(NAMES, Y.tolist(), strict=True)
+    }

@@ -70,3 +70,9 @@ def test_another_table_gets_the_same_columns(
     assert torch.equal(other.x[row], before.x[before.ids.index("a")])
     if limit > 10:
         assert any("1 features of the long form were not there before" in remark for remark in other.remarks)
+
+
+def test_a_cell_of_several_lines_is_named_in_one(tmp_path: Path) -> None:
+    edges, x = write_files(tmp_path, g_csv="a,b\nb,c\n", x_csv='node,feature,value\na,f,1\nb,f,2\nc,g,"3\n4"\n')
+    with pytest.raises(InputError, match=r"line 4 holds `3\\n4` in column `value`"):
+        read_graph(edges, x)

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import networkx
+import pytest
 
+from progcl import InputError
 from progcl.data.formats import read_graph
 from progcl.data.networks import from_networkx
 
@@ -31,3 +33,20 @@ def test_attributes_that_some_nodes_lack_are_missing() -> None:
     columns = from_networkx(graph).columns
     assert list(columns) == ["age"]
     assert [None if value != value else value for value in columns["age"]] == [3, None, 5]
+
+
+def test_lists_of_different_lengths_are_no_features() -> None:
+    graph = networkx.path_graph(3)
+    for node in range(3):
+        graph.nodes[node]["path"], graph.nodes[node]["size"] = [0] * node, node
+    assert list(from_networkx(graph).columns) == ["size"]
+
+
+def test_a_table_of_attributes_that_are_nearly_all_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another attribute for each of 300 nodes: 90,000 cells, of which 300 hold a value."""
+    monkeypatch.setattr("progcl.data.networks.MAX_CELLS", 1000)
+    graph = networkx.path_graph(300)
+    for node in range(300):
+        graph.nodes[node][f"a{node}"] = 1
+    with pytest.raises(InputError, match="300 attributes of 300 nodes, of which nearly all are missing"):
+        from_networkx(graph)

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from progcl import InputError
@@ -25,10 +27,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez("nothing.npz", other=np.zeros(3))
     np.savez("pointer.npz", adj_indptr=np.zeros(3, int))
     np.savez("complex.npz", x=np.ones((3, 2), complex))
+    np.savez("negative.npz", edge_index=EDGES - 1)
+    np.savez("empty_name.npz", edge_index=EDGES, ids=np.array(["ann", "", "cid"]))
+    pyarrow.parquet.write_table(pyarrow.table({"vector": [[1.0, 2.0]] * 3}), "vectors.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"a": [0, 1], "b": [1, 2], "w": [[1.0, 2.0]] * 2}), "pairs.parquet")
     np.save("x.npy", np.zeros((3, 2)))
     np.save("two.npy", np.zeros((2, 2)))
     texts = {
         "edges.csv": "ann,bob\nbob,cid\n",
+        "costs.csv": "source,cost\nann,1\nbob,2\n",
         "numbers.csv": "0,1\n1,2\n",
         "ids.txt": "ann\nbob\n",
         "names.csv": "key,other\nann,x\nbob,y\ncid,z\n",
@@ -57,6 +64,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"graph": "flat.npz"}, r"edges need to be \[2, E\] \(got \[4\]\)"),
         ({"graph": "wide.npz"}, r"features \[3, 2, 2\] for 3 nodes"),
         ({"graph": "pointer.npz"}, "`adj_indptr` without `adj_indices`"),
+        ({"graph": "negative.npz"}, "an edge names node -1: node numbers are not negative"),
+        ({"graph": "empty_name.npz"}, "node number 1 has an empty name"),
+        ({"graph": "vectors.parquet"}, "vectors.parquet` has 1 column, an edge needs 2"),
+        ({"graph": "costs.csv", "weight": "cost"}, "costs.csv` has 2 columns, an edge needs 2 beside its weight"),
+        ({"graph": "pairs.parquet", "weight": "w"}, "`w` holds 2 numbers for an edge"),
+        ({"graph": "edges.csv", "features_from": "vectors.parquet"}, "no column names the nodes"),
+        ({"graph": "g.npz", "features_from": "two.npy"}, "2 rows of features for 3 nodes"),
         ({"graph": "numbers.csv", "features_from": "lengths.npz"}, "arrays of different lengths"),
         ({"graph": "numbers.csv", "features_from": "nothing.npz"}, "no features or labels among other"),
         ({"graph": "numbers.csv", "features_from": "complex.npz"}, "features of type complex128"),
@@ -84,6 +98,8 @@ def test_a_plan_is_not_applied_to_other_columns() -> None:
 def test_a_file_needs_a_name() -> None:
     with pytest.raises(InputError, match=r"`data.graph` names no file"):
         load_dataset("file")
+    with pytest.raises(InputError, match="a graph of your own, which has no file"):
+        load_dataset("own")
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSC tensor support is in beta")

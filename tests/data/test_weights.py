@@ -22,6 +22,7 @@ from progcl.data.formats import read_graph
 from progcl.data.frames import read_edge_value
 from progcl.data.join import join
 from progcl.data.networks import from_networkx
+from progcl.data.prepare import prepare
 from progcl.errors import ProgclWarning
 from support.graphs import EDGES, X
 
@@ -148,10 +149,33 @@ def test_wrong_names_and_shapes_are_refused(tmp_path: Path) -> None:
         read_graph(str(tmp_path / "g.graphml"), weight="cots")
     with pytest.raises(InputError, match="edge between `1` and `2` has weight -2"):
         join(read_edge_value(scipy.sparse.csr_matrix(([1.0, -2.0], ([0, 1], [1, 2])), (3, 3))))
+    networkx.write_edgelist(network(), tmp_path / "g.edgelist")
+    with pytest.raises(InputError, match=r"no edge has the attribute `cots`.*\n\nhint: did you mean `cost`"):
+        read_graph(str(tmp_path / "g.edgelist"), weight="cots")
     graph = network()
     graph.add_edge("n1", "n3")
     with pytest.raises(InputError, match="a weight is missing"):
         from_networkx(graph, "cost")
+    graph.edges["n1", "n3"]["cost"] = {"low": 1}
+    with pytest.raises(InputError, match="`cost` of edges is neither number nor text"):
+        from_networkx(graph, "cost")
+
+
+def test_weights_of_python_are_an_array_of_numbers() -> None:
+    data = Data(x=torch.tensor(X), edge_index=torch.tensor(EDGES))
+    for weight, message in (
+        (matrix(), "`edge_weight` is a sparse matrix"),
+        (np.array(list("abcde")), "weights of type <U1 in `edge_weight`"),
+    ):
+        data.edge_weight = weight
+        with pytest.raises(InputError, match=message):
+            prepare(data)
+
+
+def test_attributes_that_are_no_dict_hold_no_weights(tmp_path: Path) -> None:
+    (tmp_path / "g.edgelist").write_text("a b {'cost': 2}\nb c {'cost':\nc a 7\n")
+    with pytest.raises(InputError, match="`cost`"):
+        read_graph(str(tmp_path / "g.edgelist"), weight="cost")
 
 
 def test_a_first_line_that_is_a_header_after_all_has_no_weight(tmp_path: Path) -> None:

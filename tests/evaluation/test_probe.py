@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
 from torch_geometric.data import Data
 
@@ -16,7 +18,16 @@ from progcl import InputError
 from progcl.data.splits import Split
 from progcl.data.synthetic import csbm
 from progcl.evaluation.logistic import LogisticRegressions
-from progcl.evaluation.probe import C_GRID, PROTOCOLS, linear_probe, probe_gca, score_split
+from progcl.evaluation.probe import (
+    C_GRID,
+    GCA_EVAL_EVERY,
+    GCA_STEPS,
+    PROTOCOLS,
+    _normalize_rows,
+    linear_probe,
+    probe_gca,
+    score_split,
+)
 from progcl.evaluation.scores import Score
 
 DATA = csbm(nodes=205, classes=3)
@@ -83,6 +94,21 @@ def test_two_classes_have_an_auc(protocol: str) -> None:
     assert (score.macro_f1, score.roc_auc) == ((100.0,), (100.0,))
 
 
+@pytest.mark.parametrize("protocol", ["clean", "bgrl"])
+def test_the_auc_is_that_of_the_second_class(protocol: str) -> None:
+    """Of logits that scikit-learn's regression has as well, at any C: one column of noise."""
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    angle = 0.4 * y + rng.normal(size=300)
+    x = torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    split = Split(np.arange(100), np.arange(100, 200), np.arange(200, 300))
+    (score,) = PROTOCOLS[protocol](x, y, [split])
+    (turned,) = PROTOCOLS[protocol](x, 1 - y, [split])
+    assert 0.55 < score.roc_auc < 0.8
+    assert turned.roc_auc == pytest.approx(score.roc_auc, abs=0.01)
+    assert abs(score.roc_auc - roc_auc_score(y[200:], angle[200:])) < 0.1
+
+
 def test_clean_and_bgrl_ignore_the_length_of_a_row() -> None:
     noisy = PERFECT + torch.randn(205, 3, generator=torch.Generator().manual_seed(1))
     scaled = noisy * torch.linspace(0.5, 5, 205)[:, None]
@@ -131,6 +157,20 @@ def test_sparse_rows_give_the_accuracy_of_dense_ones(protocol: str, monkeypatch:
     assert linear_probe(words, data, protocol, splits=1).accuracies == pytest.approx(sparse.accuracies, abs=0.7)
 
 
+def test_rows_of_unit_length_are_sparse_if_most_entries_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In chunks of any size; rows of zeros stay."""
+    monkeypatch.setattr("progcl.evaluation.probe.ROWS_PER_CHUNK", 3)
+    dense = torch.randn(10, 20, generator=torch.Generator().manual_seed(0))
+    sparse = dense * (torch.arange(20) == 4)
+    sparse[7] = 0
+    for rows, is_sparse in ((dense, False), (sparse, True)):
+        found = _normalize_rows(rows)
+        assert issparse(found) == is_sparse
+        assert found.dtype == np.float32
+        expected = torch.nn.functional.normalize(rows, dim=1).numpy()
+        np.testing.assert_allclose(found.toarray() if is_sparse else found, expected, rtol=1e-6)
+
+
 def test_the_grid_of_c_goes_from_a_tenth_to_ten_thousand() -> None:
     np.testing.assert_allclose(C_GRID, [10 ** (k / 2) for k in range(-2, 9)], rtol=1e-12)
 
@@ -173,6 +213,31 @@ def test_clean_takes_the_smallest_of_the_best_c() -> None:
     validation, test = zip(*scores, strict=True)
     assert validation.count(max(validation)) > 1
     assert [each.accuracy for each in PROTOCOLS["clean"](x, y, [split])] == [test[validation.index(max(validation))]]
+
+
+def test_gca_is_a_linear_layer_trained_by_adam() -> None:
+    """Scores at the best of the evaluations, every 20 steps, of torch's own layer; two splits, both from the start."""
+    assert (GCA_STEPS, GCA_EVAL_EVERY) == (3000, 20)
+    x, y, split = noisy_classes()
+    y = y % 2
+    splits = [split, Split(split.train + 60, split.validation + 60, np.arange(60))]
+    for each, score in zip(splits, probe_gca(x, y, splits, steps=100), strict=True):
+        layer = torch.nn.Linear(12, 2)
+        torch.nn.init.xavier_uniform_(layer.weight, generator=torch.Generator().manual_seed(0))
+        torch.nn.init.zeros_(layer.bias)
+        optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
+        found = []
+        for step in range(1, 101):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(layer(x[each.train].float()), torch.from_numpy(y[each.train])).backward()
+            optimizer.step()
+            if step % 20 == 0:
+                logits = layer(x.float()).detach().numpy()
+                right = (logits.argmax(axis=1) == y)[each.validation].mean()
+                found.append((right, logits[each.test]))
+        logits = max(found, key=lambda pair: pair[0])[1]
+        expected = score_split(y[each.test], logits.argmax(axis=1), logits[:, 1] - logits[:, 0])
+        assert score == pytest.approx(expected, abs=1e-12)
 
 
 def test_gca_takes_the_first_of_the_best_steps() -> None:

@@ -1,8 +1,14 @@
 """Scores: their mean and spread, the names of runs, and the table that is printed."""
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from progcl import InputError
 from progcl.evaluation.scores import Score, describe_run, format_table, load_scores, save_scores
+from progcl.training.files import write_json
 from support.runs import small
 
 
@@ -16,6 +22,19 @@ def test_scores_are_read_back(tmp_path: Path) -> None:
     scores = {"one": Score("clean", (90.0, 92.0)), "other": Score("bgrl", (50.0,))}
     save_scores(scores, tmp_path)
     assert load_scores(tmp_path) == scores
+
+
+def test_a_run_that_is_compared_with_nothing_has_its_own_score(tmp_path: Path) -> None:
+    score = Score("clean", (90.0, 92.0))
+    for stored, expected in ((None, {}), (asdict(score), {"this run": score})):
+        write_json(tmp_path / "result.json", {"score": stored})
+        assert load_scores(tmp_path) == expected
+    mistakes: list[dict[str, Any]] = [{"accuracies": [101.0]}, {"accuracies": []}, {"macro_f1": ["high"]}]
+    for wrong in [*mistakes, {"protocol": 3}]:
+        write_json(tmp_path / "result.json", {"score": {**asdict(score), **wrong}})
+        with pytest.raises(InputError, match=r"result\.json.*scores are shares in percent") as error:
+            load_scores(tmp_path)
+        assert error.value.hint
 
 
 def test_a_table_names_its_protocol() -> None:
@@ -44,3 +63,4 @@ def test_a_run_without_a_mixture_is_not_called_mined() -> None:
     for facts in ({}, {"mixture": {"degenerate": True}}):
         assert "no mining" in describe_run(config, facts)
     assert describe_run(small(method__name="bgrl"), {}) == "BGRL"
+    assert describe_run(config, {"blocks": ["features", "walks"]}) == "no training: features, walks"

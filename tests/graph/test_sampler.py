@@ -144,3 +144,14 @@ def test_induced_edges_are_pygs_subgraph() -> None:
 
 def test_fanouts_are_the_paper_s_unless_others_are_given() -> None:
     assert tuple(NeighborSampler(DATA.edge_index, 500).fanouts) == (10, 10, 25)
+
+
+def test_loops_and_strengths_are_those_of_the_weights() -> None:
+    """Node 3 has no edges; a node's loop weighs as much as its edges do on average."""
+    edges = torch.tensor([[0, 1, 0, 2], [1, 0, 2, 0]])
+    sampler = NeighborSampler(edges, 4, (2,), edge_weight=torch.tensor([1.0, 1.0, 5.0, 5.0]))
+    assert sampler.loop_weight(torch.tensor([3, 2, 0, 1])).tolist() == [1, 5, 3, 1]  # type: ignore[union-attr]
+    assert sampler.strength.tolist() == [6, 1, 5, 0]
+    plain = NeighborSampler(edges, 4, (2,))
+    assert plain.loop_weight(torch.tensor([0, 3])) == 1
+    assert plain.strength.tolist() == [2, 1, 1, 0]

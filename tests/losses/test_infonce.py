@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from progcl import InfoNCE, InputError, Miner
-from progcl.losses.infonce import OneWay
+from progcl.losses.infonce import OneWay, default_memory
 from progcl.miners.base import Block, iterate_blocks
 from progcl.miners.debiased import HCL
 from progcl.testing import toy_views
@@ -157,6 +157,20 @@ def test_an_overridden_mass_takes_the_generic_path() -> None:
     assert Doubled(0.4)(h1, h2).item() > InfoNCE(0.4)(h1, h2).item()
 
 
+def test_a_miner_that_forgets_its_base_class_is_refused() -> None:
+    class Forgetful(Miner):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(InputError, match="`Forgetful` is not initialized"):
+        InfoNCE(0.4, Forgetful())
+
+
+def test_one_anchor_has_nothing_to_be_contrasted_with() -> None:
+    with pytest.raises(InputError, match=r"at least 2 anchors \(got 1\)"):
+        InfoNCE(0.4)(*toy_views(8, 4, seed=0), anchors=torch.tensor([3]))
+
+
 def test_nodes_and_anchors_exclude_each_other() -> None:
     criterion, nodes, views = InfoNCE(0.4), torch.arange(11), unit_views(11, 5, seed=0)
     with pytest.raises(InputError, match="as a whole"):
@@ -171,3 +185,26 @@ def test_the_gradient_grows_with_what_follows_the_loss(factor: float) -> None:
     (once,) = torch.autograd.grad(InfoNCE(0.4)(h1, h2), h1)
     (scaled,) = torch.autograd.grad(factor * InfoNCE(0.4)(h1, h2), h1)
     assert torch.allclose(scaled, factor * once, rtol=1e-12)
+
+
+def test_weights_of_another_shape_are_refused() -> None:
+    class Scalar(Miner):
+        def weight(self, block: Block) -> Tensor:
+            return torch.ones(3)
+
+    with pytest.raises(InputError, match=r"weights need the shape \[8, 1, 8\] or \[8, 2, 8\] \(got \[3\]\)"):
+        InfoNCE(0.4, Scalar())(*toy_views(8, 4, seed=0))
+
+
+@pytest.mark.parametrize(("pages", "expected"), [(10**9, 1e9), (10**6, 4096 * 10**5), (None, 1e9)])
+def test_buffers_take_a_tenth_of_a_small_machine(
+    pages: int | None, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sysconf(name: str) -> int:
+        if pages is None:
+            raise OSError
+        return {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": pages}[name]
+
+    monkeypatch.setattr("os.sysconf", sysconf)
+    assert default_memory() == expected
+    assert default_memory(20) == 20e6

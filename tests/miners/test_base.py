@@ -6,6 +6,7 @@ from torch import Tensor
 
 from progcl import InfoNCE, Miner, ProGCLMix, ProGCLWeight
 from progcl.errors import ProgclWarning
+from progcl.miners.base import Plan
 from progcl.miners.debiased import DCL
 from progcl.miners.mochi import MoCHi
 from progcl.miners.ring import Ring
@@ -105,3 +106,12 @@ def test_mines_is_whether_the_loss_differs_from_infonce_now() -> None:
         miner.set_epoch(0)
         assert not miner.mines
         assert fit_whole_graph(miner).mines
+
+
+def test_bytes_for_mixing_are_those_of_its_tensors() -> None:
+    """6 candidates and 9 pairs for each of 40 anchors: lists of both views, numbers, and addresses of both views."""
+    columns, like = torch.zeros(6, 40, dtype=torch.int32), torch.zeros(40, 5, dtype=torch.float64)
+    plan = Plan(candidates=(columns, columns), pairs=torch.zeros(2, 9, dtype=torch.long))
+    per_anchor = 8 * (5 * 6 + 2 * 9) + 2 * 4 * (6 + 9)
+    assert plan.mixing_bytes(like) == 2 * 4 * 6 * 40 + 40 * per_anchor
+    assert Plan().mixing_bytes(like) == 0

@@ -138,3 +138,25 @@ def test_a_node_absent_from_epoch_e_is_recorded_when_it_first_occurs() -> None:
     first = torch.stack(batch(late, E + 1)).detach()
     torch.testing.assert_close(miner.snapshot[:, late], torch.nn.functional.normalize(first, dim=2))
     assert set(miner.known_nodes.tolist()) == set(range(N))
+
+
+@pytest.mark.parametrize("per_batch", [False, True])
+def test_released_similarities_are_halves_of_cosines_plus_one(per_batch: bool) -> None:
+    """(cos+1)/2 before and after the fit, whatever the range of the batch."""
+    miner = ProGCLWeight(start_epoch=E, variant="released", per_batch=per_batch)
+    cosine = torch.tensor([-1.0, 0.0, 0.5, 1.0])
+    for epochs in (E - 1, E + 1):
+        trained(miner, epochs)
+        assert miner.active == (epochs > E)
+        torch.testing.assert_close(miner.normalize(cosine), torch.tensor([0.0, 0.5, 0.75, 1.0]))
+
+
+def test_equal_similarities_have_no_range() -> None:
+    """Min-Max normalization is not defined where all are equal: they are given up, and the loss stays InfoNCE."""
+    h, miner = torch.ones(12, D, dtype=torch.float64), ProGCLWeight(start_epoch=1)
+    criterion = InfoNCE(TAU, miner)
+    criterion.set_epoch(1)
+    with pytest.warns(UserWarning, match="all equal"):
+        value = criterion(h, h).item()
+    assert (miner.is_fitted, miner.active, miner.bounds.tolist()) == (True, False, [-1.0, 1.0])
+    assert value == pytest.approx(infonce(h, h, TAU), rel=1e-12)

@@ -322,6 +322,19 @@ def test_nothing_of_n_squared_elements_is_ever_alive(
     assert largest.elements <= n * n // 20
 
 
+@pytest.mark.parametrize(("variant", "ranked_views"), [("paper", 2), ("released", 1)])
+def test_candidates_are_kept_as_far_as_they_fit_the_memory(variant: Variant, ranked_views: int) -> None:
+    """5 of 15 nodes for each anchor, two bytes each; without them the loss is the same."""
+    needed, values = ranked_views * 5 * N * 2, []
+    for memory in (needed, needed - 1):
+        miner = ProGCLMix(start_epoch=1, hardest=5, synthetic=9, variant=variant)
+        criterion = InfoNCE(TAU, miner, memory=memory / 1e6)
+        criterion.set_epoch(1)
+        values.append(criterion(*views(seed=10)).item())
+        assert len(miner.candidates) == (ranked_views if memory == needed else 0)
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
 def test_bad_options() -> None:
     with pytest.raises(InputError, match="variant"):
         ProGCLWeight(variant="original")  # type: ignore[arg-type]

@@ -56,6 +56,8 @@ def test_bad_estimators() -> None:
         Tabulated(OneColumn()).fit(np.linspace(0, 1, 50))
     with pytest.raises(InputError, match="fit and predict_proba"):
         make_posterior(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="fit and predict_proba"):
+        make_posterior(Logistic)  # type: ignore[arg-type]  # a class where an object is needed
     with pytest.raises(InputError, match="did you mean `gaussian`"):
         make_posterior("gausian")
     with pytest.raises(InputError, match="cannot import"):

@@ -72,7 +72,8 @@ def test_released_bound_on_the_second_beta() -> None:
         (np.full(100, 0.3), "all equal"),
         (np.array([0.1, 0.9]), "fewer than four"),
         (np.array([]), "fewer than four"),
-        (np.append(sample(size=100), np.nan), "not finite"),
+        (np.append(sample(size=100), np.nan), "1 of 101 are not finite"),
+        (np.append(sample(size=9), [np.inf] + [np.nan] * 19), "20 of 29 are not finite"),
         (np.random.default_rng(0).beta(5, 5, 20_000), "one mode"),
         (np.clip(np.random.default_rng(0).normal(0.5, 0.1, 20_000), 0, 1), "one mode"),
     ],
@@ -172,3 +173,8 @@ def test_bad_input() -> None:
         BetaMixture(tol=-1)
     with pytest.raises(InputError, match="rule"):
         BetaMixture(true_component="biggest")  # type: ignore[arg-type]
+
+
+def test_an_unknown_rule_for_the_true_component_is_refused() -> None:
+    with pytest.raises(InputError, match=r"unknown rule `median`.*\n\nhint: known: mean, weight, first"):
+        BetaMixture(true_component="median")  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from progcl.embed import choose_settings
 from progcl.graph.hop_features import HopFeatures, project, stack_hops
 from progcl.result import Result
 from progcl.training import choice as choice_module
-from progcl.training.choice import Choice, describe_choice, link_auc, nearest_hits, without_edges
+from progcl.training.choice import Choice, describe_choice, link_auc, nearest_hits, weights_of, without_edges
 from progcl.training.output import describe_facts
 
 
@@ -127,3 +127,14 @@ def test_without_features_nothing_is_trained() -> None:
     assert sentence.startswith("nothing is trained: there are no features to learn from")
     assert result.losses == []
     assert result.facts["blocks"] == ["features of several hops"]
+
+
+def test_weights_of_links_are_those_of_the_edges() -> None:
+    data = prepare(csbm(nodes=60, degree=6))
+    assert weights_of(data, data.edge_index[:, :5]) is None
+    data.edge_weight = torch.rand(data.num_edges, generator=torch.Generator().manual_seed(0))
+    by_pair = dict(zip(map(tuple, data.edge_index.T.tolist()), data.edge_weight.tolist(), strict=True))
+    links = data.edge_index[:, torch.randperm(data.num_edges, generator=torch.Generator().manual_seed(1))[:20]]
+    found = weights_of(data, links)
+    assert found is not None
+    assert found.tolist() == [by_pair[tuple(pair)] for pair in links.T.tolist()]

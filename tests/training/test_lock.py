@@ -143,3 +143,37 @@ def test_folders_made_for_a_lock_are_removed_unless_they_are_used(tmp_path: Path
     assert (tmp_path / "a" / "b" / "result.json").exists()
     with pytest.raises(InputError, match="is a file"), lock_folder(tmp_path / "a" / "b" / "result.json"):
         pass
+
+
+def test_a_lock_that_is_gone_by_the_time_it_is_read_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, answers = lock._create, iter([False])
+    monkeypatch.setattr(lock, "_create", lambda path, owner: next(answers, None) is None and create(path, owner))
+    with lock_folder(tmp_path):
+        assert read_json(tmp_path / LOCK_FILE)["process"] == os.getpid()
+
+
+def test_of_two_that_find_a_stale_lock_the_slower_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other has moved the stale one away, and written its own."""
+    write_lock(tmp_path, process=dead_process())
+
+    def rename(path: Path, target: Path) -> None:
+        write_lock(tmp_path, token="of the other")
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(InputError, match="is under way"), lock_folder(tmp_path):
+        pass
+    assert read_json(tmp_path / LOCK_FILE)["token"] == "of the other"
+
+
+def test_a_process_of_another_user_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lock(tmp_path)
+
+    def forbid(process: int, signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", forbid)
+    with pytest.raises(InputError, match="is under way"), lock_folder(tmp_path):
+        pass

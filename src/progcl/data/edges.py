@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, contains_self_loops, to_undirected
 
+from progcl.data.tables import as_array
 from progcl.data.weights import NO_WEIGHTS, describe_unused, to_weights, validate_weights
 from progcl.errors import InputError, count_noun, suggest
 
@@ -83,8 +84,7 @@ def read_edge_weight(data: Data, edges: int) -> Tensor | None:
     """
     if data.get("edge_weight") is None:
         return None
-    given = torch.as_tensor(data.edge_weight).detach().cpu()
-    weights = to_weights(given.numpy(), edges, "edge_weight")
+    weights = to_weights(as_array(data.edge_weight), edges, "edge_weight")
     validate_weights(weights, lambda row: f"edge number {row} has weight {weights[row]:g}")
     return torch.from_numpy(weights)
 

@@ -83,8 +83,13 @@ def load_scores(run: Path) -> dict[str, Score]:
     path = run / "result.json"
     if not path.exists():
         return {}
-    own = read_file(path, lambda: read_json(path)["score"], REWRITE)
-    return {"this run": Score.from_dict(own)} if own else {}
+
+    def read_own() -> Score | None:
+        own = read_json(path)["score"]
+        return Score.from_dict(own) if own else None
+
+    score = read_file(path, read_own, REWRITE)
+    return {"this run": score} if score else {}
 
 
 def describe_run(config: Config, facts: dict[str, Any]) -> str:

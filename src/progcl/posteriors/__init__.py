@@ -36,7 +36,7 @@ def make_posterior(kind: str | PosteriorLike, **options: Any) -> Posterior:
     """
     found: Any = find(POSTERIORS, kind, "estimator") if isinstance(kind, str) else kind
     is_estimator = hasattr(found, "fit") and hasattr(found, "predict_proba")
-    if not is_estimator or isinstance(found, type) != isinstance(kind, str):
+    if not is_estimator or isinstance(kind, type):
         known = f"known: {', '.join(POSTERIORS)}"
         raise InputError(f"`estimator` needs fit and predict_proba (got {found!r})", known)
     estimator = build(found, options) if isinstance(kind, str) else found
