@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from progcl.data.prepare import prepare
-from progcl.data.structure import WalkPlan, _count_pairs
+from progcl.data.structure import WalkPlan, _count_pairs, count_distinct_pairs, count_pairs
 from progcl.data.synthetic import csbm
 from progcl.embed import choose_config, embed
-from progcl.estimate import count_distinct_pairs, count_pairs, estimate, map_seconds, measure_pace
+from progcl.estimate import estimate, map_seconds, measure_pace
 from progcl.training.memory import GraphSize, estimate_memory
 
 DATA = prepare(csbm(nodes=2000, classes=5, degree=8, features=16))

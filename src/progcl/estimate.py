@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
-from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.budget import MAX_PACE, MIN_PACE, format_seconds
 from progcl.config.schema import Config
 from progcl.data.labels import count_classes
 from progcl.data.rows import take_rows
-from progcl.data.structure import WalkPlan
+from progcl.data.structure import WalkPlan, count_distinct_pairs, count_pairs
 from progcl.graph.hop_features import MAX_GRAM_COLUMNS, choose_rank
 from progcl.report.maps import MAX_NODES
 from progcl.training.choice import MAX_PAIRS
@@ -42,7 +41,6 @@ WRITTEN = 1.5e-8  # of a number in a file
 START = 4.0  # until a run begins
 SMALL_MAP, LARGE_MAP = 2_000, MAX_NODES
 REPORT_BYTES = 3e6
-SAMPLE, MAX_TRIALS = 64, 20_000  # nodes from which walks are tried, and pairs that are drawn for each
 
 
 @dataclass(frozen=True)
@@ -166,36 +164,6 @@ def _time_product(matrix: Any) -> float:
     start = time.perf_counter()
     matrix @ matrix
     return time.perf_counter() - start
-
-
-def count_pairs(plan: WalkPlan) -> int:
-    """Pairs of nodes that a node's walks have."""
-    return plan.walks * sum(plan.length - step for step in range(1, plan.window + 1))
-
-
-def count_distinct_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int = 0) -> float:
-    """About how many pairs of nodes, in both orders, are near each other on walks: by walks from a few nodes.
-
-    A node is on walks in proportion to its degree d, so that M = 2 d / mean(d) times the pairs of a node name it; the
-    distinct ones among its M partners are counted on as many walks of 1 to `window` steps from it.
-    """
-    generator = np.random.default_rng(seed)
-    degree = np.bincount(edges[0].numpy(), minlength=nodes)
-    first = np.concatenate([[0], degree.cumsum()])
-    neighbors = edges[1].numpy()  # of a prepared graph, sorted by the source
-    chosen = generator.choice(degree.nonzero()[0], SAMPLE)
-    total = 0.0
-    for node in chosen:
-        partners = 2 * count_pairs(plan) * degree[node] / degree.mean()
-        drawn = int(min(MAX_TRIALS, max(1, partners)))
-        here, ends = np.full(drawn, node), []
-        for step in range(plan.window):
-            here = neighbors[first[here] + (generator.random(len(here)) * degree[here]).astype(np.int64)]
-            ended = drawn * (step + 1) // plan.window - drawn * step // plan.window
-            ends.append(here[:ended])
-            here = here[ended:]
-        total += len(np.unique(np.concatenate(ends))) * max(1.0, partners / drawn)
-    return float(total / SAMPLE * (degree > 0).sum())
 
 
 def map_seconds(shown: int, nodes: int, width: int, quick: bool = False) -> float:

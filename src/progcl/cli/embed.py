@@ -88,7 +88,8 @@ def _embed(options: dict[str, Any]) -> None:
             require_model(Path(options["from"]), options.get("allow_code", False))
     reads_alike = options.get("resume") or overrides.get("train.start_from")  # by a configuration, or an earlier run
     if not reads_alike:
-        load_config("embed", overrides)  # a value that is out of range is an error before torch is imported
+        alone = {key: value for key, value in overrides.items() if key.split(".")[0] in CHECKED}
+        load_config("embed", alone)  # a value that is out of range is an error before torch is imported
     content = None if reads_alike else read_files(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed
@@ -143,6 +144,7 @@ COLUMNS = {  # flags that name a column
     "id-column": "that names the node in tables of features and labels",
     "label-column": "that holds the class, in --labels or among the features",
 }
+CHECKED = ("data", "probe", "output", "train")  # sections whose values depend on no choice of method or encoder
 FILES = ("file", "features", "labels", "ids")
 HELD_OUT = 0.1  # share of the edges, for --evaluate links
 EVALUATE = "links: hold out a tenth of the edges before anything is computed, and score the embedding by them"

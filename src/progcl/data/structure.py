@@ -18,6 +18,7 @@ from torch.nn.functional import normalize
 from progcl.data.edges import loop_weights, relative_weights, sum_weights
 
 WALK_LENGTH, DIMENSIONS = 10, 128  # DeepWalk's usual window and embedding size
+SAMPLE, MAX_TRIALS = 64, 20_000  # nodes from which walks are tried, and pairs that are drawn for each
 ROW_PARTS = 16  # of the matrix of walks
 ITERATIONS, OVERSAMPLING = 3, 16  # of the randomized subspace iteration
 MAX_PAIRS = 2**27  # of nodes on walks
@@ -122,6 +123,36 @@ def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weig
             weight = np.full(len(low), (plan.window + 1 - step) / plan.window, np.float32)
             counts += csr_matrix((weight, (low, high)), shape=(nodes, nodes))
     return mirror(counts)
+
+
+def count_pairs(plan: WalkPlan) -> int:
+    """Pairs of nodes that a node's walks have."""
+    return plan.walks * sum(plan.length - step for step in range(1, plan.window + 1))
+
+
+def count_distinct_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int = 0) -> float:
+    """About how many pairs of nodes, in both orders, are near each other on walks: by walks from a few nodes.
+
+    A node is on walks in proportion to its degree d, so that M = 2 d / mean(d) times the pairs of a node name it; the
+    distinct ones among its M partners are counted on as many walks of 1 to `window` steps from it.
+    """
+    generator = np.random.default_rng(seed)
+    degree = np.bincount(edges[0].numpy(), minlength=nodes)
+    first = np.concatenate([[0], degree.cumsum()])
+    neighbors = edges[1].numpy()  # of a prepared graph, sorted by the source
+    chosen = generator.choice(degree.nonzero()[0], SAMPLE)
+    total = 0.0
+    for node in chosen:
+        partners = 2 * count_pairs(plan) * degree[node] / degree.mean()
+        drawn = int(min(MAX_TRIALS, max(1, partners)))
+        here, ends = np.full(drawn, node), []
+        for step in range(plan.window):
+            here = neighbors[first[here] + (generator.random(len(here)) * degree[here]).astype(np.int64)]
+            ended = drawn * (step + 1) // plan.window - drawn * step // plan.window
+            ends.append(here[:ended])
+            here = here[ended:]
+        total += len(np.unique(np.concatenate(ends))) * max(1.0, partners / drawn)
+    return float(total / SAMPLE * (degree > 0).sum())
 
 
 def _row_parts(nodes: int) -> Iterator[slice]:

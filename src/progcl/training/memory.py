@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE
 from progcl.data.rows import is_sparse, values_of
-from progcl.data.structure import WalkPlan
+from progcl.data.structure import WalkPlan, count_distinct_pairs
 from progcl.errors import InputError
 from progcl.graph.hop_features import choose_rank
 from progcl.losses.infonce import default_memory
@@ -21,14 +21,15 @@ from progcl.losses.tiles import TILE_SIDE
 from progcl.memory import format_size, memory_limit, resident
 
 BASE_BYTES = 5.0e8  # of a process that has imported torch, PyG and this package
-PROBE_IMPORTS, REPORT_IMPORTS = 0.5e8, 2.0e8  # of what is imported later: scikit-learn; pyarrow, openTSNE
+PROBE_IMPORTS, REPORT_IMPORTS = 2.0e8, 2.0e8  # of what is imported later: scikit-learn; pyarrow, openTSNE
 ACTIVATION_COPIES = 3  # values, gradients, and one of them at work
 SCRATCH_TILES = 10  # beside the buffers
 BYTES_PER_PAIR = 20  # of nodes, for similarities and frozen weights, if buffers may hold all
 BLOCK_BYTES = 5.0e8  # of a block of rows at work, for miners without a closed form
 SPARSE_ENTRY_BYTES = 40.0  # of sparse features, with copies whose rows have length 1
+EDGE_BYTES = 32.0  # of edges that are copied to be sorted or hashed
 WALK_ENTRY_BYTES = 8  # of a pair of nodes on walks: its number and place
-PROBE_COPIES, REPORT_COPIES, MAP_COPIES = 5, 3, 4  # of the embedding; of the rows on the map, in float64
+PROBE_COPIES, REPORT_COPIES, MAP_COPIES = 2, 2, 2  # of the embedding; of the rows on the map, in float64
 MAP_NODES = 20_000  # that a map shows at most
 SLACK = 0.03  # of a limit that is left free, for what an estimate misses
 
@@ -42,12 +43,15 @@ class GraphSize:
     features: int
     mapped: bool = False
     nonzero: int | None = None  # entries of sparse features
+    pairs: float | None = None  # of nodes that are near each other on walks; None if it is not known
 
     @classmethod
     def of(cls, data: Data) -> GraphSize:
         """The size of a prepared graph."""
         nonzero = values_of(data.x).numel() if is_sparse(data.x) else None
-        return cls(int(data.num_nodes), data.edge_index.size(1), data.x.size(1), bool(data.get("mapped")), nonzero)
+        nodes, edges = int(data.num_nodes), data.edge_index.cpu()
+        pairs = count_distinct_pairs(edges, nodes, WalkPlan.for_size(nodes)) if edges.numel() else 0.0
+        return cls(nodes, edges.size(1), data.x.size(1), bool(data.get("mapped")), nonzero, pairs)
 
 
 def estimate_memory(config: Config, size: GraphSize, held: float | None = None) -> dict[str, float]:
@@ -61,17 +65,20 @@ def estimate_memory(config: Config, size: GraphSize, held: float | None = None) 
     held = BASE_BYTES + _graph_bytes(size) if held is None else held
     if size.nonzero is not None and not config.reads_hop_table:
         held += 4.0 * size.nodes * size.features  # training needs them dense
-    width, shown = embedding_width(config, size), min(size.nodes, MAP_NODES)
+    vectors, shown = 4.0 * size.nodes * embedding_width(config, size), min(size.nodes, MAP_NODES)
     training = _training_bytes(config, size)
     training["buffers"] = min(_buffer_limit(config), BYTES_PER_PAIR * _contrasted(config, size) ** 2)
+    is_file = config.data.name == FILE
+    beside = vectors + _hop_bytes(size, len(config.hops.powers), config.hops.rank) if is_file else 0.0
+    map_bytes = 8.0 * MAP_COPIES * shown * embedding_width(config, size)
     phases = {
         "training": held + sum(training.values()),
-        "output": held + _output_bytes(config, size) + _walk_bytes(config, size),
-        "scoring": held + PROBE_IMPORTS + PROBE_COPIES * 4 * size.nodes * width,
-        "the report": held + REPORT_IMPORTS + width * (4 * REPORT_COPIES * size.nodes + 8 * MAP_COPIES * shown),
+        "output": held + max(_output_bytes(config, size), _walk_bytes(config, size)),
+        "scoring": held + PROBE_IMPORTS + max(PROBE_COPIES * vectors, beside),
+        "the report": held + REPORT_IMPORTS + REPORT_COPIES * vectors + map_bytes,
     }
     left_out = {"scoring"} if config.probe.protocol == "none" else set()
-    left_out |= {"the report"} if config.data.name != FILE else set()
+    left_out |= set() if is_file else {"the report"}
     return {name: needed for name, needed in phases.items() if name not in left_out}
 
 
@@ -109,10 +116,10 @@ def embedding_width(config: Config, size: GraphSize) -> int:
 
 
 def _graph_bytes(size: GraphSize) -> float:
-    """Features and edges, with what `prepare` and the encoder keep of them."""
-    dense = 0 if size.mapped else 8.0 * size.nodes * size.features
+    """Features and edges, and what is kept of names and labels."""
+    dense = 0 if size.mapped else 4.0 * size.nodes * size.features
     features = dense if size.nonzero is None else SPARSE_ENTRY_BYTES * size.nonzero
-    return features + 60.0 * size.edges + 200.0 * size.nodes
+    return features + 20.0 * size.edges + 200.0 * size.nodes
 
 
 def _hop_width(config: Config, size: GraphSize) -> int:
@@ -150,6 +157,7 @@ def _training_bytes(config: Config, size: GraphSize) -> dict[str, float]:
     has_closed_form = config.miner.name in CLOSED_FORM
     return {
         "hop table": table,
+        "edges": EDGE_BYTES * size.edges,
         "activations": 2 * ACTIVATION_COPIES * 4.0 * _embedded(config, size) * width,
         "weights": 16.0 * weights,
         "tiles": SCRATCH_TILES * 4.0 * tile**2 if has_closed_form else min(BLOCK_BYTES, 48.0 * contrasted**2),
@@ -161,19 +169,30 @@ def _buffer_limit(config: Config) -> float:
 
 
 def _output_bytes(config: Config, size: GraphSize) -> float:
-    """The embedding with its blocks beside it, and the features of all hops before they are reduced."""
-    rank = min(size.features, config.hops.rank or choose_rank(size.nodes, len(config.hops.powers)))
-    stacked = 3 * len(config.hops.powers) * rank if config.output.features else 0
-    return 4.0 * size.nodes * (2 * embedding_width(config, size) + 2 * config.encoder.hidden + stacked)
+    """Learned vectors and those of walks, beside the embedding with its blocks or features of hops, what is larger."""
+    hops = _hop_bytes(size, len(config.hops.powers), config.hops.rank) if config.output.features else 0.0
+    blocks = 4.0 * size.nodes * 2 * embedding_width(config, size)
+    return max(blocks, hops) + 4.0 * size.nodes * (2 * config.encoder.hidden + config.output.structure)
+
+
+def _hop_bytes(size: GraphSize, powers: int, rank: int | None) -> float:
+    """Features of so many hops side by side before they are reduced, with three more blocks at work, and Â."""
+    rank = min(size.features, rank or choose_rank(size.nodes, powers))
+    return 4.0 * size.nodes * rank * (powers + 3) + EDGE_BYTES * size.edges
 
 
 def _walk_bytes(config: Config, size: GraphSize) -> float:
-    """The matrix of pairs of nodes that random walks visit, if all pairs are equally likely; most often fewer are."""
+    """Learned vectors, and the matrix of pairs of nodes that walks visit: half of it beside it, or rows of its factors.
+
+    If it is not known how many pairs there are, all are equally likely, which is most often too many.
+    """
     if not config.output.structure:
         return 0.0
     plan, possible = WalkPlan.for_size(size.nodes), float(size.nodes) ** 2
     drawn = 2.0 * plan.walks * plan.length * plan.window * size.nodes
-    return WALK_ENTRY_BYTES * possible * -math.expm1(-drawn / possible)
+    matrix = WALK_ENTRY_BYTES * (-math.expm1(-drawn / possible) * possible if size.pairs is None else size.pairs)
+    factors = 4.0 * size.nodes * (3 * config.output.structure + 2 * config.encoder.hidden)
+    return max(1.5 * matrix, matrix + factors) + EDGE_BYTES * size.edges
 
 
 def _suggest_less(phase: str, config: Config, size: GraphSize) -> str:
