@@ -12,6 +12,7 @@ from progcl.data.structure import WalkPlan, _count_pairs
 from progcl.data.synthetic import csbm
 from progcl.embed import choose_config, embed
 from progcl.estimate import count_distinct_pairs, count_pairs, estimate, map_seconds, measure_pace
+from progcl.training.memory import GraphSize, estimate_memory
 
 DATA = prepare(csbm(nodes=2000, classes=5, degree=8, features=16))
 NEEDS = estimate(choose_config(DATA), DATA, pace=1.0)
@@ -46,6 +47,11 @@ def test_a_slow_machine_takes_longer_and_needs_no_more_memory() -> None:
     assert slow.total == pytest.approx(3 * NEEDS.total)
     assert (slow.memory, slow.disk) == (NEEDS.memory, NEEDS.disk)
     assert measure_pace() > 0
+
+
+def test_memory_is_what_a_limit_is_compared_with() -> None:
+    phases = estimate_memory(choose_config(DATA), GraphSize.of(DATA))
+    assert NEEDS.memory == max(phases.values())
 
 
 def test_a_graph_without_features_is_not_trained() -> None:

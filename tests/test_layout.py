@@ -1,6 +1,7 @@
 """Imports go one way, and labels stay where they belong."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from progcl.training.files import save_embeddings, write_json
 
@@ -84,6 +86,21 @@ FILE_ERRORS = {  # commands in a folder with a damaged graph, a damaged run, and
     "embed g.csv --from nowhere": "there is no file",
     "transform nowhere g.csv": "there is no file",
     "transform done nowhere.csv": "there is no file",
+    "transform done g.csv": "has no model.safetensors",
+    "transform model bad.csv": "line 2 has 1 values",
+    "transform model g.csv --features x.csv": "the embedding was made of column `age`, which is missing here",
+    "transform model g.csv -o done": "holds a run",
+    "embed g.csv --from done": "has no model.safetensors",
+    "links nowhere": "holds no finished run",
+    "links done --top 0": "hint: for example --top 20",
+    "links done --pairs nowhere.csv": "there is no file",
+    "links model": "holds the result of `progcl transform`",
+    "neighbors done --all -k 0": "hint: for example -k 10",
+    "neighbors nowhere --all": "holds no finished run",
+    "embed g.csv --evaluate labels": "hint: known: 'links'",
+    "embed": "hint: `progcl embed --help` lists",
+    "embed g.csv --epochs -1": "needs to be at least 1",
+    "embed g.csv --label-column club": "there is no table of nodes",
     "train nowhere.yaml": "there is no file",
     "train done/config.yaml --out other": "there is no file `/nowhere/g.csv`",
     "train csbm --out done": "holds a run already",
@@ -112,6 +129,12 @@ def test_errors_about_files_come_without_torch(tmp_path: Path) -> None:
         (tmp_path / name / "config.yaml").write_text(graph)
     save_embeddings(tmp_path / "done" / "embeddings.npz", np.ones((2, 3), np.float32), ["a", "b"])
     (tmp_path / "damaged" / "embeddings.npz").write_text("?")
+    (tmp_path / "x.csv").write_text("id,size\na,1\nb,2\nc,3\n")
+    (tmp_path / "model").mkdir()
+    write_json(tmp_path / "model" / "result.json", {"transform": {}})
+    save_embeddings(tmp_path / "model" / "embeddings.npz", np.ones((2, 3), np.float32), ["a", "b"])
+    values = {"config": {"data": {}}, "schema": {"plan": [{"column": "age", "kind": "numbers", "fill": [0.0]}]}}
+    save_file({"numbers": np.ones(1)}, tmp_path / "model" / "model.safetensors", {"values": json.dumps(values)})
     code = f"""
 import contextlib, io, os, sys
 from progcl.cli.main import main

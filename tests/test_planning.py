@@ -119,3 +119,10 @@ def test_too_small_a_budget_is_refused_before_anything_is_written(
         embed_within(30.0, "as estimated", monkeypatch)
     assert "all that follows" in error.value.hint
     assert not Path("out").exists()
+
+
+def test_walks_that_take_no_time_are_not_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = tmp_path / "g.csv"  # without features: walk vectors are computed while it is read
+    graph.write_text("".join(f"n{node},n{(node + step) % 20}\n" for node in range(20) for step in (1, 3)))
+    embed(str(graph), tmp_path / "out", budget=Budget(0.01))
+    assert "no walk vectors" not in capsys.readouterr().err

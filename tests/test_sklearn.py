@@ -2,6 +2,7 @@
 
 import pickle
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import networkx
@@ -17,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from progcl import InputError, ProGCL
 from progcl.data.synthetic import csbm
@@ -97,6 +98,22 @@ def test_edges_alone_are_no_features() -> None:
     assert any("no features given" in remark for remark in model.remarks_)
 
 
+def test_what_may_be_meant_otherwise_is_a_warning() -> None:
+    ring = networkx.cycle_graph(12)
+    networkx.set_edge_attributes(ring, {edge: 1.0 + edge[0] for edge in ring.edges}, "weight")
+    with pytest.warns(ProgclWarning, match=r'`weight` is not used: ProGCL\(weight="NAME"\)'):
+        small(epochs=1).fit(ring)
+    with pytest.warns(ProgclWarning, match=r"is read as features: to have edges, give \(matrix, None\)"):
+        small(epochs=1).fit(networkx.to_numpy_array(ring, weight=None))
+
+
+def test_a_pair_of_files(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("".join(f"n{node},n{(node + 1) % 12}\n" for node in range(12)))
+    (tmp_path / "x.csv").write_text("id,a\n" + "".join(f"n{node},{node}\n" for node in range(12)))
+    model = small(epochs=1).fit((tmp_path / "g.csv", tmp_path / "x.csv"))
+    assert (model.ids_.tolist(), model.n_features_in_) == ([f"n{node}" for node in range(12)], 1)
+
+
 def test_a_table_of_features_is_read_alike_again() -> None:
     pairs = DATA.edge_index.T.numpy()
     edges = pandas.DataFrame({"source": pairs[:, 0], "target": pairs[:, 1]})
@@ -169,6 +186,8 @@ def test_pipelines_and_cross_validation() -> None:
         (Data(x=torch.full((3, 2), torch.nan), edge_index=torch.tensor([[0], [1]])), "NaN"),
         ((np.ones((3, 2)), np.ones((3, 2))), "square"),
         ((np.ones((3, 3)), np.ones((4, 2))), "4 rows of features for 3 nodes"),
+        (pandas.DataFrame({"one": ["a", "b"], "two": ["b", "c"], "since": [1, 2]}), r"give \(table, None\)"),
+        (HeteroData(), "to_homogeneous"),
     ],
 )
 def test_bad_graphs_are_refused(given: Any, message: str) -> None:

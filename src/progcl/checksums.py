@@ -70,7 +70,11 @@ def read_file(path: Path, read: Callable[[], Value], hint: str) -> Value:
 def require_finished(run: Path) -> None:
     """Raise `InputError` unless a folder holds a run whose embeddings are final."""
     if not (run / "result.json").exists():
-        hint = "finish it with --resume" if (run / "config.yaml").exists() else "`progcl train` makes one"
+        hint = (
+            "finish it with --resume"
+            if (run / "config.yaml").exists()
+            else "`progcl embed` and `progcl train` make one"
+        )
         raise InputError(f"`{run}` holds no finished run", hint)
 
 

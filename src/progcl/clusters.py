@@ -89,7 +89,7 @@ def kmeans(rows: Array, number: int, seed: int = 0, large: int = LARGE) -> Indic
 
     There are fewer clusters than asked for if there are fewer different rows.
     """
-    number = min(number, len(np.unique(rows.round(9), axis=0)))
+    number = count_distinct(rows, number)
     if len(rows) > large:
         model = MiniBatchKMeans(number, batch_size=2048, n_init=3, random_state=seed)
     else:
@@ -100,6 +100,16 @@ def kmeans(rows: Array, number: int, seed: int = 0, large: int = LARGE) -> Indic
     _, index, sizes = np.unique(assigned, return_inverse=True, return_counts=True)
     rank = np.argsort(np.argsort(-sizes, kind="stable"))
     return rank[index]
+
+
+def count_distinct(rows: Array, most: int) -> int:
+    """Number of different rows [n, d], to nine digits, up to `most`; it is most often reached after a few rows."""
+    seen = set[bytes]()
+    for row in rows:
+        seen.add((row.round(9) + 0.0).tobytes())  # -0 becomes 0
+        if len(seen) >= most:
+            break
+    return len(seen)
 
 
 def first_peak(tried: dict[int, float]) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch_geometric.data import Data
@@ -18,10 +19,12 @@ from torch_geometric.data import Data
 from progcl.budget import MAX_PACE, MIN_PACE, format_seconds
 from progcl.config.schema import Config
 from progcl.data.labels import count_classes
+from progcl.data.rows import take_rows
 from progcl.data.structure import WalkPlan
 from progcl.graph.hop_features import MAX_GRAM_COLUMNS, choose_rank
 from progcl.report.maps import MAX_NODES
 from progcl.training.choice import MAX_PAIRS
+from progcl.training.memory import GraphSize, estimate_memory
 
 REFERENCE, PRODUCTS = 0.010, 20  # seconds of a timed product, and how many are timed
 FLOP, DOUBLE_FLOP = 4e-12, 1.6e-11  # of a multiplication or an addition in dense products
@@ -38,7 +41,6 @@ TSNE, POINT, QUICK_POINT = 5.0, 5e-4, 2e-4  # of t-SNE, and of a node on a map w
 WRITTEN = 1.5e-8  # of a number in a file
 START = 4.0  # until a run begins
 SMALL_MAP, LARGE_MAP = 2_000, MAX_NODES
-BASE_BYTES = 0.75e9  # of a process that has imported everything
 REPORT_BYTES = 3e6
 SAMPLE, MAX_TRIALS = 64, 20_000  # nodes from which walks are tried, and pairs that are drawn for each
 
@@ -100,7 +102,8 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
     }
     disk = _disk(config, sizes, sizes.features if data.get("structural") else sizes.walks)
     paced = {stage: pace * each for stage, each in seconds.items()}
-    return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, _memory(sizes), disk)
+    memory = max(estimate_memory(config, GraphSize.of(data)).values())
+    return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, memory, disk)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class Sizes:
     def of(cls, config: Config, data: Data) -> Sizes:
         """Sizes of a graph and of its embedding."""
         nodes, features = int(data.num_nodes), data.x.size(1)
-        sample = data.x[: min(nodes, 1000)]
+        sample = take_rows(data.x, torch.arange(min(nodes, 1000)))
         nonzero = nodes * float(sample.count_nonzero()) / len(sample)
         rank = min(features, config.hops.rank or choose_rank(nodes, len(config.hops.powers)))
         powers = (len(config.hops.powers) + len(config.hops.beside)) // 2  # either, as it is chosen after training
@@ -243,12 +246,6 @@ def _walk_seconds(sizes: Sizes) -> float:
 def _split_seconds(sizes: Sizes) -> float:
     """Of the probe: a tenth of the nodes is trained on, all are tested."""
     return SPLIT + DOUBLE_FLOP * sizes.nodes * sizes.width * (0.4 * SOLVER_STEPS * sizes.classes + 2 * sizes.width / 5)
-
-
-def _memory(sizes: Sizes) -> float:
-    """At the peak: features and the embedding with copies, or the matrix of walks."""
-    rows = 4 * sizes.nodes * (3 * sizes.features + sizes.hops + 3 * sizes.width)
-    return BASE_BYTES + max(rows, 4 * sizes.nodes * sizes.features + 16 * sizes.distinct)
 
 
 def _disk(config: Config, sizes: Sizes, walks: int) -> float:

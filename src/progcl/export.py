@@ -25,7 +25,8 @@ from progcl.training.files import Embeddings, load_embeddings, save_embeddings, 
 
 Vectors = NDArray[np.float32]
 
-CHUNK_ROWS = 2**14  # rows that are in float64 at once
+CHUNK_ROWS = 2**11  # rows that are in float64 at once
+ROW_GROUP = 2**23  # numbers that are held to be written to Parquet at once
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,20 @@ def load_run_embeddings(run: Path, nodes: int | None = None) -> Embeddings:
     if nodes not in (None, len(embeddings.ids)):
         raise InputError(f"`{run}` has embeddings of {len(embeddings.ids)} nodes, the graph has {nodes}", REWRITE)
     return embeddings
+
+
+def require_run(run: Path, *others: str) -> None:
+    """Raise `InputError` for the result of `progcl transform`, which has embeddings and no run.
+
+    Args:
+        run: a folder with embeddings
+        others: what works with it beside `neighbors` and `export`
+    """
+    if not (run / "config.yaml").exists():
+        hint = (
+            f"{', '.join(['neighbors', 'export', *others])} need the embeddings alone; or name the run it was made by"
+        )
+        raise InputError(f"`{run}` holds the result of `progcl transform`, and no run", hint)
 
 
 def nearest(embeddings: Vectors, node: int, number: int = 10) -> list[tuple[int, float]]:
@@ -155,7 +170,9 @@ def write_parquet(path: Path, vectors: Vectors, ids: list[str], clusters: Cluste
         raise InputError("parquet needs pyarrow", 'pip install "progcl[parquet]"') from None
     lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
     table = pyarrow.table({"node": ids, "embedding": lists} | ({"cluster": clusters.of} if clusters else {}))
-    write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary, write_page_checksum=True))
+    options = {"row_group_size": max(1, ROW_GROUP // max(1, vectors.shape[1])), "write_page_checksum": True}
+    write_atomically(path, lambda temporary: pyarrow.parquet.write_table(table, temporary, **options))
+    pyarrow.default_memory_pool().release_unused()
 
 
 def _write_npz(path: Path, vectors: Vectors, ids: list[str], clusters: Clusters | None = None) -> None:

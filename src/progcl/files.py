@@ -50,7 +50,8 @@ def read_file(
         raise
     except InputError as known:
         message = str(known.args[0])
-        message = message if str(path) in message else f"`{path}`: {message}"
+        names_file = str(path) in message or _begins_with_file(message)
+        message = message if names_file else f"`{path}`: {message}"
         raise type(known)(message, known.hint or hint) from None
     except Exception as unknown:  # a broken file makes parsers raise nearly anything
         reason, better_hint = _explain(unknown)
@@ -165,6 +166,12 @@ class _BoundedGzip(io.RawIOBase):
         self.file.close()
         self.packed.close()
         super().close()
+
+
+def _begins_with_file(message: str) -> bool:
+    """Whether a message is about a file that it names, such as a table that does not fit the graph."""
+    name = message[1:].partition("`")[0] if message.startswith("`") else ""
+    return bool(name) and Path(name).exists()
 
 
 def _explain(error: Exception) -> tuple[str, str]:

@@ -38,7 +38,7 @@ def fit_to_budget(
         return config, notes
     per_epoch = _time_epoch(config, data, budget)
     walks = needs.seconds["walks"]
-    if budget.pace * walks > WALK_SHARE * budget.left():
+    if walks and budget.pace * walks > WALK_SHARE * budget.left():
         notes.append(f"no walk vectors, which would take about {format_seconds(budget.pace * walks)} of the budget")
         config = replace(config, output=replace(config.output, structure=0))
         budget.release("walks")

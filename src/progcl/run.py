@@ -24,6 +24,7 @@ from progcl.data.holdout import hold_out_links
 from progcl.data.homophily import describe_homophily
 from progcl.data.labels import require_labels
 from progcl.data.prepare import prepare
+from progcl.data.rows import all_finite
 from progcl.data.splits import make_splits
 from progcl.distributed import connect
 from progcl.errors import InputError, warn
@@ -40,7 +41,8 @@ from progcl.training import checkpoint, files
 from progcl.training.checkpoint import Checkpoints
 from progcl.training.lock import lock_folder
 from progcl.training.memory import apply_memory_limit
-from progcl.training.model import MODEL_FILE, Start, can_transform, load_input
+from progcl.training.model import Start, can_transform, load_input
+from progcl.training.model_file import MODEL_FILE
 from progcl.training.run_folder import check_folder, clear_folder, clear_leftovers, is_restart, write_job_id
 from progcl.training.signals import GRACE_SECONDS, StopRequest
 from progcl.training.trainer import Record, Trainer
@@ -276,7 +278,7 @@ def _finish(trainer: Trainer, folder: Path | None) -> Result:
     """Embed, and write everything but a score."""
     config, is_main = trainer.config, trainer.workers.is_main
     embeddings = trainer.embed() if is_main else torch.empty(0, config.encoder.hidden)
-    if not embeddings.isfinite().all():
+    if not all_finite(embeddings):
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     losses = [record.loss for record in trainer.records]
     facts = trainer.method.facts() | (trainer.output.facts() if is_main else {})

@@ -18,16 +18,26 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from progcl.config.load import load_config
 from progcl.data.edges import choose_edge_weight
 from progcl.data.formats import read_node_data
-from progcl.data.frames import is_edges, is_frame, read_edge_value, read_node_table
-from progcl.data.join import JoinOptions, NodeData, join
+from progcl.data.frames import (
+    is_edges,
+    is_frame,
+    is_names,
+    is_numeric,
+    looks_like_adjacency,
+    read_edge_value,
+    read_node_table,
+)
+from progcl.data.join import NodeData, join
 from progcl.data.networks import from_networkx
+from progcl.data.node_rows import JoinOptions
 from progcl.data.prepare import prepare
 from progcl.data.tables import edges_of, numbered_graph
+from progcl.data.weights import UNUSED
 from progcl.embed import choose_settings
 from progcl.errors import InputError, ProgclWarning
 from progcl.precision import single_precision
@@ -206,6 +216,10 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         if not reset:
             return self.model_.schema.prepare(raw)
         data = prepare(raw, self._directed)
+        if unused := [remark for remark in data.remarks if remark.endswith(UNUSED)]:
+            what = unused[0].partition(":")[0]
+            message = f'{what}: ProGCL(weight="NAME") {UNUSED}, weight="none" goes without'
+            warnings.warn(message, ProgclWarning, stacklevel=3)
         if self.verbose:
             print("".join(f"note: {remark}\n" for remark in data.remarks), file=sys.stderr, end="")
         self.n_features_in_ = data.x.size(1)
@@ -229,13 +243,27 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             return Data(**{key: X[key] for key in kept if X.get(key) is not None}, **weights)
         if isinstance(X, networkx.Graph):
             return join(from_networkx(X, ends["weight"]), options=how)
+        if isinstance(X, HeteroData):
+            raise InputError(
+                "a HeteroData has several kinds of edges", "give X.to_homogeneous(), or one kind as a pair"
+            )
+        if isinstance(X, tuple) and len(X) == 2 and isinstance(X[0], (str, Path)):
+            given.pop("directed", None)
+            return read_node_data(X[0], X[1], **given, options=how)
         if isinstance(X, tuple) and len(X) == 2:
             return join(read_edge_value(X[0], **ends), None if X[1] is None else read_node_table(X[1]), options=how)
         if self._is_graph(X):
-            if not is_frame(X) and X.shape[1] == 2:
+            X = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
+            if not is_frame(X) and X.shape[1] == 2 and not is_names(X):
                 message = f"whole numbers {list(X.shape)} are read as edges, not as features"
                 warnings.warn(f"{message}: to have features, give X.astype(float)", ProgclWarning, stacklevel=4)
             return join(read_edge_value(X, **ends), options=how)
+        if is_frame(X) and not is_numeric(X):
+            hint = 'edges: give (table, None), or ProGCL(options={"data.source": ..., "data.target": ...})'
+            raise InputError("a table with text is neither edges by its names nor features of numbers", hint)
+        if looks_like_adjacency(X):
+            message = "a symmetric square matrix with zeros on its diagonal is read as features"
+            warnings.warn(f"{message}: to have edges, give (matrix, None)", ProgclWarning, stacklevel=4)
         rows = validate_data(self, X, reset=reset, dtype=np.float32, ensure_min_samples=2)
         nearest = kneighbors_graph(rows, min(self.n_neighbors, len(rows) - 1))
         return join(numbered_graph(edges_of(nearest)[0], rows), options=JoinOptions(scale=False))

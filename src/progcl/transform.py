@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from progcl.config.schema import DataConfig
-from progcl.data.datasets import FILE
+from progcl.data.join import NodeData
 from progcl.data.walk_factors import node_names
-from progcl.errors import InputError
 from progcl.export import load_run_embeddings, write_parquet
 from progcl.training.alignment import measure_shift
 from progcl.training.files import Embeddings, save_embeddings, write_json
 from progcl.training.model import Model
+from progcl.training.model_file import read_alike, require_free_result
 
 
 def transform(
@@ -34,6 +32,7 @@ def transform(
     force: bool = False,
     allow_code: bool = False,
     progress: bool = True,
+    content: NodeData | None = None,
 ) -> Embeddings:
     """Embed the nodes of a graph by a run's model, so that both embeddings can be compared.
 
@@ -47,16 +46,17 @@ def transform(
         force: overwrite what an earlier call has written to `out`
         allow_code: whether the run may name classes of your own, which are imported and run
         progress: print remarks on stderr
+        content: what `read_alike` has read from these files already
 
     Raises:
         InputError: if the run has no model, or if the graph has other features
     """
     start = time.perf_counter()
     if out is not None:
-        _check_output(out, run, force)
+        require_free_result(out, run, force)
+    content = content or read_alike(run, graph, features, ids, columns, allow_code)
     model, before = Model.load(run, allow_code), load_run_embeddings(run)
-    config = _read_alike(model.config.data, graph, features, ids, columns or {})
-    data = model.schema.load(config)
+    data = model.schema.prepare(content.to_data())
     vectors = model.embed(data)
     facts = compare_nodes(vectors, data, before)
     if progress:
@@ -87,25 +87,6 @@ def describe_comparison(facts: Mapping[str, Any]) -> str:
         return f"{new:,} of {facts['nodes']:,} nodes are new"
     kept = f"mean cosine {facts['cosine']:.3f}, {facts['neighbors']:.0%} of the 10 nearest neighbors the same"
     return f"{new:,} of {facts['nodes']:,} nodes are new; the others compare with their vectors in the run: {kept}"
-
-
-def _read_alike(
-    before: DataConfig, graph: str, features: str | None, ids: str | None, columns: Mapping[str, str]
-) -> DataConfig:
-    """How the files of another graph are read: as those of the run, unless other columns are named."""
-    files = {"graph": graph, "features_from": features, "labels_from": None, "ids_from": ids, "label_column": None}
-    changes: dict[str, Any] = {"name": FILE, **files, **columns}
-    return replace(before, **changes)
-
-
-def _check_output(out: Path, run: Path, force: bool) -> None:
-    """Raise `InputError` for a folder that holds a run, or a result that is not to be overwritten."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"`{out}` is a file", "give --out a folder")
-    if out.resolve() == run.resolve() or (out / "config.yaml").exists():
-        raise InputError(f"`{out}` holds a run", "choose another --out")
-    if (out / "embeddings.npz").exists() and not force:
-        raise InputError(f"`{out}` holds a result already", "overwrite it with --force, or choose another --out")
 
 
 def _write(out: Path, result: Embeddings, facts: Mapping[str, Any]) -> None:

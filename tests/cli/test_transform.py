@@ -112,7 +112,7 @@ def test_columns_are_read_as_before(grown_graph: Path, capsys: pytest.CaptureFix
     Path("more.csv").write_text("\n".join([f"{names},town,age", *more]))
     main(["transform", "old", "g.csv", "--features", "more.csv", "-o", "out"])
     notes = capsys.readouterr().err
-    assert "not used, since it was not there before: column `age`" in notes
+    assert "not used, as the embedding was made without: column `age`" in notes
     assert "values of column `town` that were not there before count as none: `Bern`" in notes
     error = refusal(capsys, "transform", "old", "g.csv", "-o", "none")
     assert "--features FILE" in error

@@ -18,6 +18,14 @@ def test_unknown_labels_are_no_class() -> None:
     assert classes == ["0", "2"]
 
 
+def test_words_for_unknown_are_no_class() -> None:
+    y, classes, remarks = code_classes(code_text(["Unknown", "1", "2", "?", "1"]), 5)  # as in the Elliptic data set
+    assert (y.tolist(), classes) == ([-1, 0, 1, -1, 0], ["1", "2"])
+    assert remarks == ["2 of 5 nodes have no label (missing or `Unknown`): only the others are scored"]
+    y, classes, _ = code_classes(code_text(["unknown", "known", "known"]), 3)
+    assert (y.tolist(), classes) == ([1, 0, 0], ["known", "unknown"])
+
+
 def test_of_two_numbers_minus_one_is_a_class() -> None:
     y, classes, remarks = code_classes(np.array([1, -1, -1, 1]), 4)
     assert y.tolist() == [1, 0, 0, 1]

@@ -94,7 +94,7 @@ def test_pyarrow_reads_the_same_features(tmp_path: Path, monkeypatch: pytest.Mon
     slow = read_graph(edges, x)
     monkeypatch.setattr("progcl.data.delimited.ARROW_BYTES", 0)
     fast = read_graph(edges, x)
-    assert slow.x.shape == (40, 3 + 7)
+    assert slow.x.shape == (40, 3 + 1)
     assert torch.equal(fast.x, slow.x)
     assert torch.equal(fast.y, slow.y)
     assert fast.ids == slow.ids

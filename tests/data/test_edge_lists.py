@@ -72,3 +72,38 @@ def test_a_missing_name_is_named_by_its_row(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table, tmp_path / "g.parquet")
     with pytest.raises(InputError, match="1 values are missing in column `source`, the first in row 1"):
         read_graph(str(tmp_path / "g.parquet"))
+
+
+def test_weights_are_proposed_by_their_names(tmp_path: Path) -> None:
+    rows = "".join(f"{index},p{index},p{index + 1},Undirected,{index},,0.{index}\n" for index in range(12))
+    (gephi,) = write_files(tmp_path, g_csv=f",Source,Target,Type,Id,Label,Weight\n{rows}")
+    assert read_graph(gephi).remarks == [
+        "further columns are not read: `Type`, `Id`, `Label`",
+        "the column `Weight` is not used: --weight Weight makes it the weights of edges",
+    ]
+    titled = write_rows(tmp_path / "t.csv", "who,whom,grade", 0, 1, 1)
+    assert read_graph(titled).remarks[1:] == ["further columns are not read: `grade`"]  # by its name, not its number
+
+
+def test_weights_of_an_edgelist(tmp_path: Path) -> None:
+    plain, dicts = write_files(
+        tmp_path, a_edgelist="a b 2.0\nb c 3.0\n", b_edgelist="a b {'tie': 2.0}\nb c {'tie': 3.0}\n"
+    )
+    assert read_graph(plain, weight="weight").edge_weight.tolist() == [2, 3]
+    assert read_graph(dicts).remarks == ["the attribute `tie` is not used: --weight tie makes it the weights of edges"]
+    with pytest.raises(InputError, match=r"no edge has the attribute `tie`(.|\n)*--weight 3 is the third column"):
+        read_graph(plain, weight="tie")
+
+
+def test_names_that_may_be_meant_otherwise(tmp_path: Path) -> None:
+    films, papers, gaps = write_files(
+        tmp_path,
+        f_csv="user_id,movie_id\n1,2\n2,3\n",
+        p_csv="citing_paper,cited_paper\n1,2\n2,3\n",
+        n_csv="source,target\na,b\nb,NA\n",
+    )
+    assert "`2` in `user_id` and in `movie_id` is the same node" in read_graph(films).remarks[-1]
+    assert len(read_graph(papers).remarks) == 1
+    assert read_graph(gaps).remarks == [
+        "`NA` is read as the name of a node: leave its edges out if it means a missing value"
+    ]

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from progcl.data.frames import is_edges, read_edge_value, read_node_table
+from progcl.data.frames import is_edges, looks_like_adjacency, read_edge_value, read_node_table
 from progcl.data.join import join
 from support.graphs import EDGES, NAMES, X
 
@@ -33,6 +33,12 @@ EDGE_FRAME = pandas.DataFrame({"w": np.ones(5), "src": np.array(NAMES)[EDGES[0]]
         (X, False),
         (scipy.sparse.csr_matrix(X), False),
         ([[1, 2], [3, 4]], False),
+        ([[1, 2], [3, 4], [0, 1]], True),
+        ([("a", "b"), ("b", "c")], True),
+        ([[0.5, 1], [3, 4], [0, 1]], False),
+        (np.array([["a", "b"], ["b", "c"]], dtype=object), True),
+        (np.array([["a", "b", "c"]]), False),
+        (np.array([["a", 1], ["b", 2]], dtype=object), False),
     ],
 )
 def test_what_looks_like_edges(value: Any, expected: bool) -> None:
@@ -72,3 +78,16 @@ def test_missing_values_and_dates_of_pandas() -> None:
     assert data.x.shape == (4, 3)
     assert np.isfinite(data.x).all()
     assert any("column `age` 1, column `day` 1" in remark for remark in data.remarks)
+
+
+def test_pairs_of_names_are_edges() -> None:
+    data = join(read_edge_value(np.array([("b", "a"), ("a", "c"), ("c", "b")])))
+    assert data.ids == ["b", "a", "c"]
+    assert data.edges.tolist() == [[0, 1, 2], [1, 2, 0]]
+
+
+def test_a_matrix_that_may_hold_edges() -> None:
+    ring = np.roll(np.eye(5), 1, axis=1)
+    assert looks_like_adjacency(ring + ring.T)
+    for other in (ring, np.eye(5), np.zeros((5, 5)), X, pandas.DataFrame(ring + ring.T)):
+        assert not looks_like_adjacency(other)

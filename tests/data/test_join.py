@@ -8,8 +8,9 @@ import pytest
 
 from progcl import InputError
 from progcl.data.formats import read_graph
-from progcl.data.join import JoinOptions, join
+from progcl.data.join import join
 from progcl.data.networks import from_networkx
+from progcl.data.node_rows import JoinOptions
 from support.graphs import EDGES, NAMES, X, Y, pairs, write_files
 
 

@@ -2,12 +2,13 @@
 
 import networkx
 import pytest
+import scipy.sparse
 import torch
 from torch_geometric.data import Data
 
 from progcl.data import csbm
 from progcl.data.prepare import prepare
-from progcl.data.structure import WalkPlan, walk_vectors
+from progcl.data.structure import WalkPlan, mirror, walk_vectors
 
 
 def test_nodes_with_the_same_neighborhood_have_similar_features() -> None:
@@ -58,3 +59,9 @@ def test_walks_do_not_depend_on_the_number_of_threads() -> None:
         features.append(walk_vectors(data.edge_index, 2000))
     torch.set_num_threads(threads)
     assert torch.equal(*features)
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 16, 50])
+def test_a_mirrored_matrix_is_the_sum_with_its_transpose(nodes: int) -> None:
+    upper = scipy.sparse.triu(scipy.sparse.random(nodes, nodes, 0.3, "csr", random_state=0), k=1, format="csr")
+    assert (mirror(upper) != upper + upper.T).nnz == 0

@@ -23,6 +23,7 @@ from progcl.data.frames import read_edge_value
 from progcl.data.join import join
 from progcl.data.networks import from_networkx
 from progcl.data.prepare import prepare
+from progcl.errors import ProgclWarning
 from support.graphs import EDGES, X
 
 WEIGHTS = [0.5, 2.0, 3.0, 1.0, 4.0]
@@ -195,7 +196,8 @@ def test_the_estimator_takes_weights_from_everywhere() -> None:
 
     weighted = embed(data, weight="edge_attr")
     assert np.array_equal(embed((matrix(), X)), weighted)
-    plain = ProGCL(random_state=0, options=options).fit(data)
+    with pytest.warns(ProgclWarning, match="`edge_attr` is not used"):
+        plain = ProGCL(random_state=0, options=options).fit(data)
     assert "--weight edge_attr" in plain.remarks_[0]
     assert np.array_equal(embed((matrix(), X), weight="none"), plain.embedding_)
     assert not np.array_equal(plain.embedding_, weighted)

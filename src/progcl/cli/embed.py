@@ -81,8 +81,14 @@ def _embed(options: dict[str, Any]) -> None:
     if options.get("from"):
         overrides["train.start_from"] = str(Path(options["from"]).absolute())
     if not options.get("resume"):
-        require_files(*(options.get(name) for name in FILES), overrides.get("train.start_from"))
+        require_files(*(options.get(name) for name in FILES), options.get("from"))
+        if options.get("from"):
+            from progcl.training.model_file import require_model
+
+            require_model(Path(options["from"]), options.get("allow_code", False))
     reads_alike = options.get("resume") or overrides.get("train.start_from")  # by a configuration, or an earlier run
+    if not reads_alike:
+        load_config("embed", overrides)  # a value that is out of range is an error before torch is imported
     content = None if reads_alike else read_files(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed
@@ -120,7 +126,7 @@ def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
     """Read the files before torch is imported, so that errors in them come at once."""
     require_files(*(options.get(name) for name in FILES))
     from progcl.data.formats import read_node_data
-    from progcl.data.join import JoinOptions
+    from progcl.data.node_rows import JoinOptions
 
     given = {key: overrides.get(f"data.{key}") for key in ("id_column", "label_column", "scale")}
     files = {f"{name}_from": options.get(name) for name in ("features", "labels", "ids")}

@@ -27,10 +27,11 @@ def _add_eval_arguments(parser: ArgumentParser) -> None:
 
 
 def _eval(options: dict[str, Any]) -> None:
-    from progcl.export import load_run_embeddings
+    from progcl.export import load_run_embeddings, require_run
 
     run = Path(options["run"])
     load_run_embeddings(run)  # raises if there is no finished run
+    require_run(run)
     overrides = {f"probe.{key}": options[key] for key in ("protocol", "splits", "seed", "nodes") if key in options}
     config = load_config(run / "config.yaml", overrides, allow_code=options.get("allow_code", False))
     if config.method.needs_labels:
@@ -55,10 +56,11 @@ def _add_report_arguments(parser: ArgumentParser) -> None:
 
 
 def _report(options: dict[str, Any]) -> None:
-    from progcl.export import load_run_embeddings
+    from progcl.export import load_run_embeddings, require_run
 
     run = Path(options["run"])
     load_run_embeddings(run)  # raises if there is no finished run
+    require_run(run)
     config = load_config(run / "config.yaml", allow_code=options.get("allow_code", False))
     require_data_files(config)
     from progcl.data.datasets import load_data

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from progcl.cli.options import Command, add_allow_code, add_data_root
+from progcl.cli.options import Command, add_allow_code, add_data_root, require_files
 from progcl.config.load import load_config
 from progcl.errors import InputError, in_range
 
@@ -33,15 +33,20 @@ def _add_links_arguments(parser: ArgumentParser) -> None:
 
 
 def _links(options: dict[str, Any]) -> None:
-    from progcl.export import load_run_embeddings
+    run = Path(options["run"])
+    if options.get("pairs") is not None and options.get("top") is not None:
+        raise InputError("--top finds pairs, --pairs names them", "give one of both")
+    in_range("--top", options.get("top", TOP), 1, hint="for example --top 20")
+    from progcl.export import load_run_embeddings, require_run
+
+    out, (vectors, ids) = _checked_out(options), load_run_embeddings(run)
+    if options.get("pairs") is None:
+        require_run(run, "links with --pairs")
+    else:
+        require_files(options["pairs"])
     from progcl.links import load_edges, score_pairs, top_links
     from progcl.pairs import find_pairs
 
-    run, out = Path(options["run"]), _checked_out(options)
-    if options.get("pairs") is not None and options.get("top") is not None:
-        raise InputError("--top finds pairs, --pairs names them", "give one of both")
-    in_range("--top", options.get("top", TOP), 1)
-    vectors, ids = load_run_embeddings(run)
     if options.get("pairs") is not None:
         pairs, remarks = find_pairs(options["pairs"], ids)
         _print_notes(remarks)
@@ -76,6 +81,7 @@ def _neighbors(options: dict[str, Any]) -> None:
     from progcl.export import find_node, load_run_embeddings, nearest
 
     run, node, number = Path(options["run"]), options.get("node"), options.get("number", 10)
+    in_range("-k", number, 1, hint="for example -k 10")
     if (node is None) != bool(options.get("all")):
         raise InputError("name one node, or --all of them", "progcl neighbors RUN NODE, or progcl neighbors RUN --all")
     if node is None:
@@ -91,13 +97,13 @@ def _neighbors(options: dict[str, Any]) -> None:
 
 def _all_neighbors(run: Path, number: int, options: dict[str, Any]) -> None:
     from progcl.export import load_run_embeddings
-    from progcl.neighbors import neighbor_blocks, uses_faiss
 
     out, search = _checked_out(options), options.get("search", "auto")
     if search not in ("auto", "exact", "faiss"):
         raise InputError(f"there is no --search {search}", "auto, exact or faiss")
-    in_range("number", number, 1)
     vectors, ids = load_run_embeddings(run)
+    from progcl.neighbors import neighbor_blocks, uses_faiss
+
     if number >= len(ids):
         _print_notes([f"there are {len(ids)} nodes, so every node has {len(ids) - 1} others"])
     if uses_faiss(len(ids), search):

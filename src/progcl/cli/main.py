@@ -65,6 +65,7 @@ def main(argv: list[str] | None = None) -> None:
         try:
             _run(sys.argv[1:] if argv is None else argv)
         except InputError as error:
+            error.hint = error.hint or _point_to_help(sys.argv[1:] if argv is None else argv)
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
         except BrokenPipeError:  # whoever read stdout has seen enough, as in `| head`
@@ -82,6 +83,12 @@ def main(argv: list[str] | None = None) -> None:
         except KeyboardInterrupt as error:
             print("\nstopped", file=sys.stderr)
             sys.exit(getattr(error, "exit_code", 130))  # 143 after SIGTERM
+
+
+def _point_to_help(argv: list[str]) -> str:
+    """The hint of an error that has none."""
+    command = next((word for word in argv if word in COMMANDS), "COMMAND")
+    return f"`progcl {command} --help` lists the options and an example"
 
 
 def _run(argv: list[str]) -> None:

@@ -25,14 +25,18 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(options: dict[str, Any]) -> None:
-    out = choose_run_folder(options, options["file"])
+    run, out = Path(options["run"]), choose_run_folder(options, options["file"])
     require_files(*(options.get(name) for name in ("run", "file", "features", "ids")))
-    from progcl.transform import transform
+    from progcl.training.model_file import read_alike, require_free_result
 
-    shared = {key: options[key] for key in ("features", "ids", "force", "allow_code") if key in options}
+    require_free_result(out, run, options.get("force", False))
     names = (flag.replace("-", "_") for flag in COLUMNS)
     columns = {name: options[name] for name in names if options.get(name) is not None}
-    transform(Path(options["run"]), options["file"], out, columns=columns, **shared)
+    files = {key: options[key] for key in ("features", "ids", "allow_code") if key in options}
+    content = read_alike(run, options["file"], columns=columns, **files)  # errors in files come before torch
+    from progcl.transform import transform
+
+    transform(run, options["file"], out, columns=columns, force=options.get("force", False), content=content, **files)
     print(out / "embeddings.npz")
 
 

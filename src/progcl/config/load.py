@@ -93,6 +93,10 @@ def explain(error: argparse.ArgumentError, suggest_flag: Callable[[str], str] = 
     unknown = re.search(r"--([\w.-]+)", text)
     if "nrecognized" in text and unknown:
         return InputError(f"unknown option `--{unknown.group(1)}`", suggest_flag(f"--{unknown.group(1)}"))
+    choice = re.search(r"argument (--[\w.-]+).*: invalid choice: (\S+) \(choose from (.*)\)", text)
+    if choice:
+        flag, given, known = choice.groups()
+        return InputError(f"`{flag}` has no choice {given}", f"known: {known}")
     return InputError(re.sub(r"required: \w+\.", "required: ", text))
 
 

@@ -25,12 +25,14 @@ from progcl.data.tables import Table, prefix
 from progcl.errors import InputError
 
 UNKNOWN = -1  # class number of a node without a label
+UNKNOWN_WORDS = ("unknown", "unlabeled", "unlabelled")
 
 
 def code_classes(column: Column, nodes: int, file: str = "") -> tuple[Array, list[str], list[str]]:
     """Class numbers [N] from 0, the names of the classes, and remarks; nodes without a label have -1.
 
-    Empty cells, NaN and -1 are unknown. Where -1 and another number are all there is, they are two classes.
+    Empty cells, NaN, -1 and `unknown` are unknown. Where -1 and another number are all there is, they are two classes,
+    as are `unknown` and one other word.
 
     Raises:
         InputError: if there is not one label per node
@@ -42,6 +44,9 @@ def code_classes(column: Column, nodes: int, file: str = "") -> tuple[Array, lis
     )
     is_class = "-1" in known and len(known) == 2 and known[1] in ("1", "0")
     classes = known if is_class else [name for name in known if name != "-1"]
+    words = [name for name in classes if name.lower() in UNKNOWN_WORDS]
+    if len(classes) - len(words) > 1:
+        classes = [name for name in classes if name not in words]
     number = {name: index for index, name in enumerate(classes)}
     coded = np.array([number.get(name, UNKNOWN) for name in names] or [UNKNOWN], np.int64)
     labels: Array = coded[text.codes]
@@ -49,6 +54,7 @@ def code_classes(column: Column, nodes: int, file: str = "") -> tuple[Array, lis
     unknown = int((labels == UNKNOWN).sum())
     if unknown:
         what = "empty, -1 or NaN" if "-1" in known and not is_class else "missing"
+        what += f" or `{words[0]}`" if words and words[0] not in classes else ""
         remarks.append(f"{unknown:,} of {nodes:,} nodes have no label ({what}): only the others are scored")
     return labels, classes, remarks
 
@@ -85,7 +91,10 @@ def split_label(
 ) -> tuple[Table, Column | None]:
     """Features without the class that may stand among them, and that class."""
     names, name = list(table.columns), label
-    if name is None and wanted is not None and names and not has_labels:
+    if name is None and wanted is not None and not has_labels:
+        if not names:
+            message = f"--label-column names `{wanted}`, and there is no table of nodes"
+            raise InputError(message, "--labels FILE or --features FILE gives one")
         name = find_column(names, wanted, table.file, "--label-column")
     candidates = match_headers(names, OWN_LABEL_HEADERS) if label is None else []
     name = name or next((each for each in candidates if _is_class(table.columns[each])), None)

@@ -14,7 +14,7 @@ from progcl.errors import InputError, suggest
 
 Array = NDArray[Any]
 
-MISSING = frozenset({"", "nan", "NaN", "NAN", "NA", "N/A", "n/a", "null", "NULL", "None", "<NA>"})
+MISSING = frozenset({"", "nan", "NaN", "NAN", "NA", "N/A", "n/a", "null", "NULL", "None", "<NA>", "#N/A", "?"})
 NUMBER = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[iI]nf(inity)?)")
 EDGE_HEADERS = [
     *(("source", "target"), ("src", "dst"), ("src", "dest"), ("from", "to"), ("u", "v"), ("head", "tail")),
@@ -27,6 +27,7 @@ EDGE_HEADERS = [
 ID_HEADERS = ("id", "node_id", "nodeid", "node", "node_name", "name", "key", "ids", "")  # the likeliest first
 LABEL_HEADERS = ("label", "class", "y", "labels", "node_label", "target", "category")
 OWN_LABEL_HEADERS = ("label", "class", "y")  # taken for the class where they stand among features, too
+WEIGHT_HEADERS = ("weight", "weights", "edge_weight", "w", "strength", "count")
 TYPE_HEADERS = ("type", "node_type", "nodetype")
 FEATURE_HEADERS = ("feature", "feature_id", "attribute", "attr", "key", "word", "term", "token", "variable", "tag")
 VALUE_HEADERS = ("value", "val", "count", "weight", "score", "tfidf", "frequency", "amount", "n")
@@ -119,6 +120,14 @@ def take_rows(column: Column, rows: Array) -> Column:
     return taken
 
 
+def drop_fraction(column: Text) -> Text:
+    """Whole numbers that are written 5.0, as pandas does beside missing values, as 5; other columns as they are."""
+    used = used_values(column)
+    if not used or not all(re.fullmatch(r"\d+\.0", text) for text in used):
+        return column
+    return Text(column.codes, [text.removesuffix(".0") for text in column.values])
+
+
 def is_number(text: str) -> bool:
     """Whether a text is written as a number."""
     return NUMBER.fullmatch(text) is not None
@@ -131,24 +140,24 @@ def decode(values: Array) -> Array:
 
 def find_column(names: Sequence[str], name: str, file: str, flag: str) -> str:
     """The column that a flag names, in any case; raise `InputError` with the closest name if there is none."""
-    by_name = {_normalize(each): each for each in reversed(names)}
+    by_name = {normalize_name(each): each for each in reversed(names)}
     if name in names:
         return name
-    if _normalize(name) not in by_name:
+    if normalize_name(name) not in by_name:
         hint = suggest(name, names) if len(names) <= 30 else f"the columns are {', '.join(names[:30])}, ..."
         raise InputError(f"`{file}` has no column `{name}`, which {flag} names", hint)
-    return by_name[_normalize(name)]
+    return by_name[normalize_name(name)]
 
 
 def match_headers(names: Iterable[str], known: Sequence[str]) -> list[str]:
     """The columns whose names are among known ones, the likeliest first."""
-    by_name = {_normalize(name): name for name in reversed(list(names))}
+    by_name = {normalize_name(name): name for name in reversed(list(names))}
     return [by_name[name] for name in known if name in by_name]
 
 
 def match_edge_headers(names: Sequence[str]) -> tuple[str, str] | None:
     """The columns of sources and targets by their names; None if there are none."""
-    by_name = {_normalize(name): name for name in reversed(names)}
+    by_name = {normalize_name(name): name for name in reversed(names)}
     pair = next((pair for pair in EDGE_HEADERS if set(pair) <= set(by_name)), None)
     return (by_name[pair[0]], by_name[pair[1]]) if pair else None
 
@@ -164,5 +173,6 @@ def same_length(columns: Mapping[str, Column]) -> int:
     return count_rows(next(iter(columns.values()))) if columns else 0
 
 
-def _normalize(name: str) -> str:
+def normalize_name(name: str) -> str:
+    """The name of a column by which it is found: in lower case, with _ for spaces."""
     return re.sub(r"[\s\-.]+", "_", name.strip().lstrip("~:#").lower())

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from progcl.data.columns import ID_HEADERS, MISSING, Column, Text, is_number, match_edge_headers
+from progcl.data.columns import ID_HEADERS, MISSING, Column, Text, is_number, match_edge_headers, match_headers
+from progcl.data.numerals import is_amount
 from progcl.data.tables import unique_names
 from progcl.errors import InputError
 from progcl.files import is_compressed, open_binary, open_text
 
 ARROW_BYTES = 2**20  # smaller files are read before pyarrow is imported
+WHOLE_LINE = "\0"  # delimiter of a list: a line is one value
 FREE_TEXT = "free text"  # delimiter of .edgelist: white space, and the rest of a line is one value
 
 
@@ -42,27 +44,28 @@ class TextFile:
     @classmethod
     def detect(cls, path: Path) -> TextFile:
         """Detect delimiter and header from the first two rows."""
-        return cls._detect(path)
-
-    @classmethod
-    def detect_list(cls, path: Path) -> TextFile:
-        """The same of a file that may have one value a line."""
-        return cls._detect(path, single=True)
-
-    @classmethod
-    def _detect(cls, path: Path, single: bool = False) -> TextFile:
-        with open_text(path) as file:
-            lines = list(islice(((number, line) for number, line in enumerate(file) if _is_row(line)), 2))
-        if not lines:
-            raise InputError(f"`{path}` is empty", "an edge is two names in a line")
-        skipped = lines[0][0]
+        lines, skipped = _first_rows(path)
         whole = FREE_TEXT if ".edgelist" in path.suffixes else None
-        for delimiter in ("\t", ";", ",", whole, *(("\0",) if single else ())):
-            sample = [_split(line, delimiter) for _, line in lines]
-            if len(sample[0]) > 1 or delimiter == "\0":
+        for delimiter in ("\t", ";", ",", whole):
+            sample = [_split(line, delimiter) for line in lines]
+            if len(sample[0]) > 1:
                 return cls(path, delimiter, skipped, sample[0], _detect_header(sample))
         message = f"`{path}`: line {skipped + 1} has one value, at least two are needed"
         raise InputError(message, "separate them by a comma")
+
+    @classmethod
+    def detect_list(cls, path: Path, column: str | None = None) -> TextFile:
+        """A file with one name a line, which may have spaces and commas; or a table with a header that has `column`.
+
+        Without `column`, one of `ID_HEADERS` makes it a table.
+        """
+        lines, skipped = _first_rows(path)
+        for delimiter in ("\t", ";", ","):
+            head = _split(lines[0], delimiter)
+            if len(head) > 1 and (column in head if column is not None else match_headers(head, ID_HEADERS)):
+                return cls(path, delimiter, skipped, head, True)
+        first = _split(lines[0], WHOLE_LINE)
+        return cls(path, WHOLE_LINE, skipped, first, first[0].lower() in ID_HEADERS)
 
     @property
     def names(self) -> list[str]:
@@ -86,7 +89,7 @@ class TextFile:
     def is_numeric(self, name: str) -> bool:
         """Whether the first row below the header has a number in a column."""
         row, columns = next(self._rows(), (0, self.first))[1], self.all_names()
-        return len(row) == len(columns) and is_number(row[columns.index(name)])
+        return len(row) == len(columns) and is_amount(row[columns.index(name)])
 
     def all_names(self) -> list[str]:
         """Names of all columns, with an empty one for row names that the header lacks."""
@@ -101,14 +104,16 @@ class TextFile:
 
     def _is_large(self) -> bool:
         size = self.path.stat().st_size * (4 if is_compressed(self.path) else 1)
-        return size >= ARROW_BYTES and self.delimiter not in (FREE_TEXT, "\0") and find_spec("pyarrow") is not None
+        return (
+            size >= ARROW_BYTES and self.delimiter not in (FREE_TEXT, WHOLE_LINE) and find_spec("pyarrow") is not None
+        )
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Line number and values of every row below the header."""
         delimiter, width = self.delimiter, None
         with open_text(self.path, newline="") as file:
             lines: Iterator[list[str]]
-            if delimiter is None or delimiter in (FREE_TEXT, "\0"):
+            if delimiter is None or delimiter in (FREE_TEXT, WHOLE_LINE):
                 lines = (_split(line, delimiter) for line in file)
             else:
                 lines = csv.reader(file, delimiter=delimiter)
@@ -199,6 +204,15 @@ def _holds_comments(column: Text) -> bool:
     return any(text in ("#", "%") or text.startswith(("# ", "% ")) for text in column.values)
 
 
+def _first_rows(path: Path) -> tuple[list[str], int]:
+    """The first two rows, and the number of lines before them."""
+    with open_text(path) as file:
+        lines = list(islice(((number, line) for number, line in enumerate(file) if _is_row(line)), 2))
+    if not lines:
+        raise InputError(f"`{path}` is empty", "an edge is two names in a line")
+    return [line for _, line in lines], lines[0][0]
+
+
 def _detect_header(sample: list[list[str]]) -> bool | None:
     """Whether the first row is a header: by its words, by words above numbers; None if it may be one."""
     first, *others = sample
@@ -219,7 +233,8 @@ def _is_row(line: str) -> bool:
 def _split(line: str, delimiter: str | None) -> list[str]:
     if delimiter == FREE_TEXT:
         return line.split(None, 2)
-    if delimiter == "\0":
-        return [line.strip()] if line.strip() else []
+    if delimiter == WHOLE_LINE:
+        cells = next(csv.reader([line.strip()]), [])  # a name in quotes may hold commas
+        return [cells[0].strip()] if len(cells) == 1 else [line.strip()] if cells else []
     cells = next(csv.reader([line], delimiter=delimiter), []) if delimiter else line.split()
     return [cell.strip() for cell in cells]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +12,21 @@ import numpy as np
 
 from progcl.data.columns import (
     ID_HEADERS,
+    MISSING,
     Column,
     Text,
+    drop_fraction,
     find_column,
     is_number,
     match_edge_headers,
     quote_names,
     take_rows,
     to_text,
+    used_values,
 )
 from progcl.data.delimited import FREE_TEXT, TextFile
 from progcl.data.tables import RawGraph, link_names
-from progcl.data.weights import NO_WEIGHTS, describe_unused, read_attribute, read_weights
+from progcl.data.weights import NO_WEIGHTS, UNUSED, describe_unused, find_attributes, read_attribute, read_weights
 from progcl.errors import InputError
 
 MIN_ROWS_BELOW_HEADER = 10  # in a shorter file, two words that never come again may well be an edge
@@ -67,22 +71,24 @@ def read_edges(
         raise InputError("--source and --target go together", "name both columns, or none")
     if len(file.names) < 2:
         raise InputError(f"`{file.path}` has {len(file.names)} column, an edge needs 2", "source and target")
+    wants_none = weight == NO_WEIGHTS
     file, weight, attribute = _find_weight_column(file, source, weight)
     first, second, remarks = _choose_columns(file, source, target, weight)
     columns = file.read([first, second, *([weight] if weight else [])], [first, second])
     pair = (to_text(columns[first]), to_text(columns[second]))
     third = columns[weight] if weight else None
     if isinstance(file, TextFile) and file.has_header is None and _is_header(*pair):
-        words = quote_names([file.first[int(first) - 1], file.first[int(second) - 1]])
-        remarks.append(f"the first line ({words}) is read as a header, since these words name no other node")
-        pair = tuple(Text(column.codes[1:], column.values) for column in pair)  # type: ignore[assignment]
+        pair = (_drop_first(pair[0]), _drop_first(pair[1]))
         third = None if third is None else take_rows(third, np.arange(1, len(pair[0].codes) + 1))
-        file = replace(file, has_header=True)
+        file, (first, second), remarks = _take_header(file, (first, second), weight)
     _require_names(file, (first, second), pair)
+    pair = (drop_fraction(pair[0]), drop_fraction(pair[1]))
     weights = None
     if third is not None and weight is not None:
         values = third if attribute is None else read_attribute(third, attribute)
         weights = read_weights(values, attribute or weight, _locator(file))
+    remarks = [remark for remark in remarks if not (wants_none and remark.endswith(UNUSED))]
+    remarks += _describe_names((first, second), pair, bool(file.has_header))
     return replace(link_names(*pair), remarks=tuple(remarks), weights=weights)
 
 
@@ -120,10 +126,43 @@ def _choose_columns(
         line = ", ".join(names)[:60]
         hint = "--features takes such tables; for edges, name the columns with --source and --target"
         raise InputError(f"`{path}` begins with `{line}`, the header of a table of nodes", hint)
+    is_edge_list = isinstance(file, TextFile) and file.delimiter == FREE_TEXT  # its first two values are the ends
     others = f", the first two of {len(names)} (--source and --target choose others)" if unread else ""
     chosen = f"edges are read from the columns {quote_names(ends)}{others}"
-    remarks = [chosen] if file.has_header or unread else []
+    remarks = [chosen] if (file.has_header or unread) and not is_edge_list else []
     return *ends, [*remarks, *_describe_unread(file, unread, weight)]
+
+
+def _take_header(
+    file: TextFile, ends: tuple[str, str], weight: str | None
+) -> tuple[TextFile, tuple[str, str], list[str]]:
+    """The file with the first line as its header, the names of two columns in it, and what there is to say."""
+    titled = replace(file, has_header=True)
+    title = dict(zip(file.names, titled.names, strict=True))
+    first, second = title[ends[0]], title[ends[1]]
+    remarks = _choose_columns(titled, first, second, title[weight] if weight else None)[2]
+    words = quote_names([first, second])
+    said = f"the first line ({words}) is read as a header, since these words name no other node"
+    return titled, (first, second), [said, *remarks]
+
+
+def _drop_first(column: Text) -> Text:
+    return Text(column.codes[1:], column.values)
+
+
+def _describe_names(names: tuple[str, str], pair: tuple[Text, Text], has_header: bool) -> list[str]:
+    """Sentences on nodes that may be meant otherwise: two kinds with the same numbers, a name for missing values."""
+    ends = [set(used_values(column)) for column in pair]
+    words = [set(re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())) - {"id"} for name in names]
+    two_kinds = has_header and match_edge_headers(names) is None and words[0].isdisjoint(words[1])
+    missing = sorted((ends[0] | ends[1]) & (MISSING - {""}))
+    meaning = "is read as the name of a node: leave its edges out if it means a missing value"
+    remarks = [f"`{text}` {meaning}" for text in missing]
+    if two_kinds and ends[0] & ends[1] and all(text.isdecimal() for text in ends[0] | ends[1]):
+        example = min(ends[0] & ends[1], key=int)
+        what = f"`{example}` in `{names[0]}` and in `{names[1]}` is the same node, as all numbers that are in both"
+        remarks.append(f"{what}: if they are nodes of two kinds, name them apart, as u{example} and v{example}")
+    return remarks
 
 
 def _describe_unread(file: TableFile, unread: list[str], weight: str | None) -> list[str]:
@@ -131,7 +170,16 @@ def _describe_unread(file: TableFile, unread: list[str], weight: str | None) -> 
     if weight is not None:
         rest = [name for name in unread if name != weight]
         return [f"further columns are not read: {quote_names(rest)}"] if rest else []
-    numeric = [name for name in unread if file.is_numeric(name)]
+    unread = [name for name in unread if name]  # without a name are the numbers of rows that pandas writes
+    if isinstance(file, TextFile) and file.delimiter == FREE_TEXT and unread:
+        attributes = find_attributes(file.first[2])
+        return [describe_unused(attributes, "attribute")] if attributes else _describe_weights(file, unread)
+    return _describe_weights(file, unread)
+
+
+def _describe_weights(file: TableFile, unread: list[str]) -> list[str]:
+    """Sentences on columns that are not read; those of numbers could be weights."""
+    numeric = [name for name in unread if file.is_numeric(name) and name.lower() not in ID_HEADERS]
     others = [name for name in unread if name not in numeric]
     remarks = [f"further columns are not read: {quote_names(others)}"] if others else []
     return [*remarks, describe_unused(numeric)] if numeric else remarks

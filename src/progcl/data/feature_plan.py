@@ -29,7 +29,7 @@ def check_columns(plan: Sequence[Feature], table: Table, ignored: str | None, re
         raise InputError(f"{prefix(table.file)}the embedding was made of {what}, which is missing here", hint)
     where = prefix(table.file)
     if others := [name for name in given if name not in wanted and name != ignored]:
-        remarks.append(f"{where}not used, since it was not there before: column {quote_names(others)}")
+        remarks.append(f"{where}not used, as the embedding was made without: column {quote_names(others)}")
     for feature in plan:
         column = table.columns[feature.column]
         if feature.kind == "category" and isinstance(column, Text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from progcl.data.columns import (
     to_numbers,
     used_values,
 )
+from progcl.data.numerals import read_form, read_numerals
 from progcl.data.tables import Table, prefix
 from progcl.errors import InputError
 from progcl.memory import require_memory
@@ -30,6 +31,7 @@ SCALE_RATIO = 20  # columns are scaled if one is this many times larger than the
 CLIP = 10.0  # quartile ranges from the median at which scaled values are cut off
 MAX_CATEGORIES = 100  # columns of more distinct texts are hashed
 MAX_FITTED_ROWS = 200_000  # rows that quartiles are computed from
+PROJECTED = 2 * 512  # rows of the matrices that reduce sparse features, which are dense
 TEXT_WIDTH = 256  # numbers that a column of text is hashed to
 FLAGS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "t": 1.0, "f": 0.0, "y": 1.0, "n": 0.0}
 
@@ -48,6 +50,7 @@ class Feature:
         scale: divides them, [k]
         values: the categories
         node_type: the type of nodes that alone have this feature; None for all
+        form: of numbers that are written with commas or signs, or as dates (`numerals.FORMS`); empty for others
     """
 
     column: str
@@ -57,6 +60,7 @@ class Feature:
     scale: list[float] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     node_type: str | None = None
+    form: str = ""
 
     def width(self, column: Column) -> int:
         """Numbers that the column becomes for each node."""
@@ -64,8 +68,8 @@ class Feature:
             return int(column.shape[1]) if scipy.sparse.issparse(column) else len(self.fill)
         return {"flag": 1, "category": len(self.values), "text": TEXT_WIDTH}[self.kind]
 
-    def transform(self, column: Column) -> Array:
-        """The column as numbers [n, k] in float32; categories that were not there before are zeros."""
+    def transform(self, column: Column) -> Any:
+        """The column as numbers [n, k] in float32, sparse if it is; categories that were not there before are zeros."""
         if self.kind == "numbers":
             return self._scale(column)
         codes, values = column
@@ -83,11 +87,12 @@ class Feature:
         hashed: Array = HashingVectorizer(n_features=TEXT_WIDTH).transform(texts).toarray().astype(np.float32)[codes]
         return hashed
 
-    def _scale(self, column: Column) -> Array:
+    def _scale(self, column: Column) -> Any:
         if scipy.sparse.issparse(column):
-            dense: Array = column.toarray().astype(np.float32)
-            return dense
-        given = column if not isinstance(column, Text) else to_numbers(column)
+            return column.astype(np.float32)
+        given = column
+        if isinstance(column, Text):
+            given = read_form(column, self.form) if self.form else to_numbers(column)
         if given is None or np.asarray(given).dtype.kind not in "iufb":
             raise InputError(f"column `{self.column}` holds text", "it held numbers when the features were planned")
         kind = np.float64 if self.center else np.float32
@@ -106,8 +111,8 @@ class Feature:
 
 def encode_features(
     table: Table, type_column: str | None = None, scale: bool = True
-) -> tuple[Array, list[Feature], list[str]]:
-    """The features [n, F] of a table, how they were made, and remarks.
+) -> tuple[Any, list[Feature], list[str]]:
+    """The features [n, F] of a table, which may be sparse, how they were made, and remarks.
 
     Args:
         table: with features alone, a row for each node
@@ -117,7 +122,8 @@ def encode_features(
     Raises:
         InputError: if a column mixes numbers and text, or holds infinite numbers; it names column and row
     """
-    remarks: list[str] = []
+    columns, forms, remarks = read_numerals(table.columns, type_column)
+    table = replace(table, columns=columns)
     groups = _group_by_type(table, type_column)
     if groups:
         sizes = ", ".join(f"`{name}` {len(rows):,}" for name, rows in list(groups.items())[:6])
@@ -130,11 +136,12 @@ def encode_features(
         plan.append(Feature(type_column or "", "category", values=list(groups)))
     else:
         plan = _plan(table, None, None, None, remarks, scale)
+    plan = [replace(feature, form=forms.get(feature.column, "")) for feature in plan]
     return transform_features(plan, table.columns, type_column), plan, list(dict.fromkeys(remarks))
 
 
-def transform_features(plan: Iterable[Feature], columns: Mapping[str, Column], type_column: str | None = None) -> Array:
-    """Columns as features [n, F], as planned.
+def transform_features(plan: Iterable[Feature], columns: Mapping[str, Column], type_column: str | None = None) -> Any:
+    """Columns as features [n, F], as planned; a sparse matrix if that is all there is.
 
     Raises:
         InputError: if a column is missing
@@ -142,11 +149,16 @@ def transform_features(plan: Iterable[Feature], columns: Mapping[str, Column], t
     blocks = []
     plan = list(plan)
     width = sum(feature.width(columns[feature.column]) for feature in plan if feature.column in columns)
-    require_memory(2.0 * 4 * width * same_length(columns), f"features of {width:,} numbers per node")
+    stays_sparse = len(plan) == 1 and plan[0].node_type is None and scipy.sparse.issparse(columns.get(plan[0].column))
+    rows = PROJECTED if stays_sparse else 2.0 * same_length(columns)
+    require_memory(4 * rows * width, f"features of {width:,} numbers per node")
     for feature in plan:
         if feature.column not in columns:
             raise InputError(f"there is no column `{feature.column}`", "the features need the columns that they had")
         block = feature.transform(columns[feature.column])
+        if stays_sparse:
+            return block
+        block = block.toarray() if scipy.sparse.issparse(block) else block
         if feature.node_type is not None:
             block = block * _has_type(columns[type_column or ""], feature.node_type)[:, None]
         blocks.append(block)
@@ -175,7 +187,7 @@ def _plan(
     if scale and _scales_differ(features, columns):
         features = [_with_scale(feature, columns[feature.column]) for feature in features]
         remarks.append("the columns have different scales: numbers are scaled by median and quartiles")
-    return [Feature(**{**vars(feature), "node_type": node_type}) for feature in features]
+    return [replace(feature, node_type=node_type) for feature in features]
 
 
 def _decide(name: str, column: Column, table: Table, rows: Array | None) -> Feature | str:
@@ -206,6 +218,8 @@ def _decide_numbers(name: str, column: Any, table: Table, rows: Array | None) ->
     numbers = np.asarray(column)
     if numbers.dtype.kind not in "iufb":
         raise InputError(f"{prefix(table.file)}features of type {numbers.dtype} in {_name(name)}", "save numbers")
+    if numbers.ndim == 1 and len(numbers) > 1 and (numbers == numbers[0]).all():
+        return "with the same number for all nodes"
     numbers = numbers.reshape(len(numbers), -1)
     if numbers.dtype.kind != "f":
         return Feature(name, "numbers", fill=[0.0] * numbers.shape[1])

@@ -21,8 +21,9 @@ from progcl.data.columns import ID_HEADERS, LABEL_HEADERS, find_column, match_he
 from progcl.data.delimited import TextFile
 from progcl.data.edge_lists import TableFile, read_edges
 from progcl.data.features import Feature
-from progcl.data.join import JoinOptions, NodeData, join
+from progcl.data.join import NodeData, join
 from progcl.data.networks import read_gexf, read_gml, read_graphml, read_node_link
+from progcl.data.node_rows import JoinOptions
 from progcl.data.parquet import ParquetFile
 from progcl.data.tables import RawGraph, Table
 from progcl.errors import InputError, suggest
@@ -99,7 +100,8 @@ def read_node_data(
     table = nodes or features_from
     features = read_table(table, options) if table else None
     labels = read_table(labels_from, options) if labels_from else None
-    ids = _read_ids(Path(ids_from), options, features or labels) if ids_from else None
+    rows = len(features or labels or raw.names)
+    ids = _read_ids(Path(ids_from), options, rows) if ids_from else None
     return read_file(path, lambda: join(raw, features, labels, ids, options), "do its tables belong to it?")
 
 
@@ -145,20 +147,20 @@ def _read_columns(path: Path, options: JoinOptions) -> Table:
     return Table(columns, file.has_header, find_line=find_line)
 
 
-def _read_ids(path: Path, options: JoinOptions, table: Table | None) -> list[str]:
-    """Names of the nodes, one a line or in an array."""
+def _read_ids(path: Path, options: JoinOptions, rows: int) -> list[str]:
+    """Names of so many nodes, one a line or in an array."""
     if _suffix(path) in TEXT_FILES:
-        file, names = _read(path, lambda file: _read_names(TextFile.detect_list(file), options.id_column))
-        has_header = file.has_header is not True and table is not None and len(names) == len(table) + 1
-        return names[1:] if has_header else names
+        file, names = _read(path, lambda file: _read_names(TextFile.detect_list(file, options.id_column), options))
+        return names[1:] if file.has_header is not True and len(names) == rows + 1 else names
     content = read_table(path, options)
     column = options.id_column or next(iter(match_headers(content.columns, ID_HEADERS)), next(iter(content.columns)))
     return to_list(content.columns[find_column(list(content.columns), column, str(path), "--id-column")])
 
 
-def _read_names(file: TextFile, id_column: str | None) -> tuple[TextFile, list[str]]:
-    """A list of names, from the column that is meant or the first."""
-    column = id_column if id_column is not None and id_column in file.names else file.names[0]
+def _read_names(file: TextFile, options: JoinOptions) -> tuple[TextFile, list[str]]:
+    """A list of names, from the column that is meant, one that is named so, or the first."""
+    named = match_headers(file.names, ID_HEADERS) if file.has_header else []
+    column = options.id_column if options.id_column in file.names else next(iter(named), file.names[0])
     return file, to_list(file.read([column], [column])[column])
 
 

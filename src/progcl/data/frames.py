@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse
 
 from progcl.data.arrays import matrix_graph, orient_edges
-from progcl.data.columns import ID_HEADERS, Column, Text, match_edge_headers, match_headers
+from progcl.data.columns import ID_HEADERS, Column, Text, code_text, match_edge_headers, match_headers
 from progcl.data.edge_lists import read_edges
 from progcl.data.networks import to_column
 from progcl.data.parquet import from_arrow
-from progcl.data.tables import RawGraph, Table, as_array, numbered_graph
+from progcl.data.tables import RawGraph, Table, as_array, link_names, numbered_graph
 from progcl.data.weights import refuse_name
 
 MISSING_TYPES = {"NAType", "NaTType", "NoneType"}  # pandas' own and Python's
@@ -57,16 +57,49 @@ def is_edges(value: Any) -> bool:
     """Whether a table or array looks like edges rather than features.
 
     A table does with columns named so, or with two columns of names or whole numbers; an array of whole numbers does
-    with two rows or two columns.
+    with two rows or two columns, and one of names with two columns. Lists of pairs are arrays, too.
     """
     if is_frame(value):
         frame = Frame(value)
         columns = frame.read(frame.names, []) if len(frame.names) == 2 else {}
         return match_edge_headers(frame.names) is not None or (len(columns) == 2 and all(map(_names, columns.values())))
-    array = value if scipy.sparse.issparse(value) else as_array(value) if hasattr(value, "shape") else None
+    array = _to_pairs(value)
+    if array is not None and is_names(array):
+        return bool(array.shape[1] == 2)
     if array is None or scipy.sparse.issparse(array) or array.dtype.kind not in "iu" or array.ndim != 2:
         return False
     return 2 in array.shape and array.shape != (2, 2) and bool(array.size) and int(array.min()) >= 0
+
+
+def is_numeric(frame: Any) -> bool:
+    """Whether every column of a table holds numbers."""
+    columns = Frame(frame).read(Frame(frame).names, [])
+    return not any(isinstance(column, Text) for column in columns.values())
+
+
+def is_names(value: Any) -> bool:
+    """Whether an array holds text, in rows and columns."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind not in ("U", "O") or value.ndim != 2:
+        return False
+    return kind == "U" or all(isinstance(cell, str) for cell in value.reshape(-1).tolist())
+
+
+def looks_like_adjacency(value: Any) -> bool:
+    """Whether an array of features is more likely an adjacency matrix: symmetric, with zeros on the diagonal."""
+    array = as_array(value) if hasattr(value, "shape") and not is_frame(value) else None
+    if array is None or array.ndim != 2 or array.shape[0] != array.shape[1] or array.dtype.kind not in "iufb":
+        return False
+    return not array.diagonal().any() and bool(array.any()) and bool((array == array.T).all())
+
+
+def _to_pairs(value: Any) -> Any:
+    """An array, or a list as one; None for anything else."""
+    if scipy.sparse.issparse(value):
+        return value
+    if isinstance(value, list) and value and all(isinstance(row, (list, tuple)) and len(row) == 2 for row in value):
+        return np.asarray(value)
+    return as_array(value) if hasattr(value, "shape") else None
 
 
 def read_edge_value(
@@ -79,6 +112,10 @@ def read_edge_value(
     if is_frame(value):
         return read_edges(Frame(value), source, target, weight)
     array = as_array(value)
+    if is_names(array) and array.shape[1] == 2:
+        refuse_name(weight, "an array of edges")
+        ends = (code_text(map(str, column)) for column in array.T.tolist())
+        return link_names(*ends)
     if not scipy.sparse.issparse(array) and is_edges(array) and array.shape[0] != array.shape[1]:
         refuse_name(weight, "an array of edges")
         return numbered_graph(orient_edges(array))

@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
+from progcl.data.rows import take_rows
+
 PAIRS = 4096  # links, and as many random pairs, whose features are compared
 MIN_LABELED_EDGES = 100
 LOW_HOMOPHILY = 0.1  # adjusted; 0 is what a random graph has, 1 if all links stay inside a class
@@ -58,7 +60,7 @@ def feature_similarity(
         place = torch.rand(pairs, generator=generator, dtype=torch.double) * ends[-1]
         drawn = torch.searchsorted(ends, place, right=True).clamp_max_(edges.size(1) - 1)
     others = torch.randint(len(x), (2, pairs), generator=generator)
-    mean = x[torch.randint(len(x), (pairs,), generator=generator)].mean(dim=0)
+    mean = take_rows(x, torch.randint(len(x), (pairs,), generator=generator)).mean(dim=0)
     links, random = (_cosines(x, ends, mean) for ends in (edges[:, drawn], others))
     error = float(torch.sqrt(links.var() / pairs + random.var() / pairs))
     return float(links.mean()), float(random.mean()), error
@@ -84,5 +86,5 @@ def describe_homophily(data: Data) -> list[str]:
 
 def _cosines(x: Tensor, ends: Tensor, mean: Tensor) -> Tensor:
     """Cosines of centered rows [pairs]; in chunks, as features may be wide."""
-    chunks = [tuple(normalize(x[end] - mean, dim=1) for end in part) for part in ends.split(512, dim=1)]
+    chunks = [tuple(normalize(take_rows(x, end) - mean, dim=1) for end in part) for part in ends.split(512, dim=1)]
     return torch.cat([(first * second).sum(dim=1) for first, second in chunks])

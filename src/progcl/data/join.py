@@ -2,53 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from progcl.data.classes import choose_label_column, code_and_remark, split_label
 from progcl.data.columns import (
-    ID_HEADERS,
     TYPE_HEADERS,
     Array,
     Text,
-    find_column,
     match_headers,
-    quote_names,
     take_rows,
-    to_list,
-    to_text,
-    used_values,
 )
 from progcl.data.feature_plan import check_columns
 from progcl.data.features import Feature, encode_features, transform_features
-from progcl.data.long_form import match_long_form, name_matrix, widen
-from progcl.data.tables import RawGraph, Table, number_names, prefix, promote_header, validate_names
+from progcl.data.long_form import name_matrix
+from progcl.data.node_rows import JoinOptions, NamedRows, check_id_column, name_rows
+from progcl.data.tables import RawGraph, Table, number_names, prefix, validate_names
 from progcl.data.weights import validate_weights
 from progcl.errors import InputError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-
-@dataclass(frozen=True)
-class JoinOptions:
-    """Which columns are meant, and what is done to features.
-
-    Attributes:
-        id_column: names the nodes
-        label_column: holds their classes
-        scale: scale numbers where columns have different scales
-        plan: how another graph's columns became features, to read these alike
-    """
-
-    id_column: str | None = None
-    label_column: str | None = None
-    scale: bool = True
-    plan: list[Feature] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +36,7 @@ class NodeData:
     Attributes:
         edges: [2, E], indices into `ids`
         ids: names of the nodes, [N]
-        x: features [N, F]; None without any
+        x: features [N, F], perhaps sparse; None without any
         y: class numbers [N], -1 for unknown; None without labels
         classes: names of the classes
         weights: of the edges [E]; None without any
@@ -68,7 +46,7 @@ class NodeData:
 
     edges: Array
     ids: list[str]
-    x: Array | None = None
+    x: Any = None
     y: Array | None = None
     classes: list[str] = field(default_factory=list)
     plan: list[Feature] = field(default_factory=list)
@@ -85,7 +63,10 @@ class NodeData:
         if self.weights is not None:
             data.edge_weight = torch.from_numpy(self.weights)
         if self.x is not None:
-            data.x = torch.from_numpy(np.ascontiguousarray(self.x, dtype=np.float32))
+            from progcl.data.rows import from_scipy
+
+            dense = None if issparse(self.x) else np.ascontiguousarray(self.x, dtype=np.float32)
+            data.x = from_scipy(self.x) if dense is None else torch.from_numpy(dense)
             data.plan = [vars(feature) for feature in self.plan]
         if self.y is not None:
             data.y, data.classes = torch.from_numpy(self.y), self.classes
@@ -116,15 +97,16 @@ def join(
     options = options or JoinOptions()
     graph = _name_nodes(graph, ids)
     _validate_weights(graph)
+    check_id_column([table for table in (features, labels) if table], options.id_column, ids is not None)
     remarks = list(graph.remarks)
-    rows_of_features = _name_rows(features, graph, ids, options, remarks) if features else None
+    rows_of_features = name_rows(features, graph, ids, options, remarks) if features else None
     names = _all_names(graph, rows_of_features)
     index = {name: row for row, name in enumerate(names)}
     node_rows = np.array([index[name] for name in graph.names], dtype=np.int64)
     y, classes = _read_labels(labels, graph, index, ids, options, remarks)
     table, label = _own_table(graph, node_rows, len(names)), graph.label
     if rows_of_features:
-        if y is None and label is not None:
+        if y is None and label is not None and options.label_column is None:
             y, classes = code_and_remark(table.columns[label], len(names), graph.file, remarks)
         table, label = _align(rows_of_features, index, graph, "features", remarks), None
     table, own = split_label(table, label, y is not None, options.label_column, remarks)
@@ -133,14 +115,6 @@ def join(
     x, plan = _encode(table, options, remarks, own is not None or features is None)
     remarks = list(dict.fromkeys(remarks))
     return NodeData(node_rows[graph.edges], names, x, y, classes, plan, remarks, graph.weights)
-
-
-@dataclass(frozen=True)
-class NamedRows:
-    """A table without its column of names, and the node of every row; None if row i belongs to node i."""
-
-    table: Table
-    names: list[str] | None
 
 
 def _name_nodes(graph: RawGraph, ids: Sequence[str] | None) -> RawGraph:
@@ -162,58 +136,6 @@ def _validate_weights(graph: RawGraph) -> None:
             return f"{prefix(graph.file)}the edge between {ends} has weight {weights[row]:g}"
 
         validate_weights(weights, describe)
-
-
-def _name_rows(
-    table: Table, graph: RawGraph, ids: Sequence[str] | None, options: JoinOptions, remarks: list[str]
-) -> NamedRows:
-    """Find the column that names the nodes, by name or as the one that names most of them."""
-    if not table.names_nodes and ids is not None:
-        if len(ids) != len(table):
-            raise InputError(
-                f"{prefix(table.file)}{len(table)} rows for {len(ids)} names of --ids", "one name for each"
-            )
-        return NamedRows(table, validate_names(list(ids), "--ids"))
-    if not table.names_nodes:
-        return NamedRows(table, None)
-    known = set(graph.names)
-    if table.has_header is None and to_list(_first_cell(table))[0] not in known:
-        table = promote_header(table)
-        remarks.append(f"{prefix(table.file)}the first line ({quote_names(table.columns)}) is read as a header")
-    column = _choose_id_column(table, known, options.id_column)
-    if ids is not None and len(ids) == len(table) and known.isdisjoint(used_values(to_text(table.columns[column]))):
-        return NamedRows(table, validate_names(list(ids), "--ids"))
-    if column != next(iter(table.columns)):
-        remarks.append(f"{prefix(table.file)}nodes are named by the column `{column}`")
-    long = match_long_form(table, column)
-    table = widen(table, long, options.plan) if long else table
-    names = to_list(table.columns[column])
-    if "" in names:
-        message = f"{prefix(table.file)}{table.locate(names.index(''))} has an empty name in column `{column}`"
-        raise InputError(message, "it names the node")
-    if repeated := len(names) - len(set(names)):
-        example = Counter(names).most_common(1)[0][0]
-        hint = "a node needs one row; features in long form have the columns `node`, `feature`, `value`"
-        raise InputError(f"{prefix(table.file)}{repeated} rows name a node again, such as `{example}`", hint)
-    rest = {name: values for name, values in table.columns.items() if name != column}
-    remarks += table.remarks
-    return NamedRows(replace(table, columns=rest), names)
-
-
-def _first_cell(table: Table) -> Text:
-    column = to_text(next(iter(table.columns.values())))
-    return Text(column.codes[:1], column.values)
-
-
-def _choose_id_column(table: Table, known: set[str], wanted: str | None) -> str:
-    names = list(table.columns)
-    if wanted is not None and (wanted in names or match_headers(names, [wanted.lower()])):
-        return find_column(names, wanted, table.file, "--id-column")
-    candidates = dict.fromkeys([*(match_headers(names, ID_HEADERS) if table.has_header else []), names[0]])
-    scalar = [name for name in candidates if isinstance(table.columns[name], Text) or table.columns[name].ndim == 1]
-    if not scalar:
-        raise InputError(f"{prefix(table.file)}no column names the nodes", "--id-column names one, --ids a file")
-    return max(scalar, key=lambda name: sum(text in known for text in used_values(to_text(table.columns[name]))))
 
 
 def _all_names(graph: RawGraph, rows: NamedRows | None) -> list[str]:
@@ -298,7 +220,7 @@ def _read_labels(
     """Class numbers from a table of labels."""
     if labels is None:
         return None, []
-    rows = _name_rows(labels, graph, ids, options, remarks)
+    rows = name_rows(labels, graph, ids, options, remarks)
     column = choose_label_column(rows.table, options.label_column)
     table = _align(
         replace(rows, table=replace(rows.table, columns={column: rows.table.columns[column]})),
@@ -310,10 +232,8 @@ def _read_labels(
     return code_and_remark(table.columns[column], len(index), labels.file, remarks)
 
 
-def _encode(
-    table: Table, options: JoinOptions, remarks: list[str], may_be_empty: bool
-) -> tuple[Array | None, list[Feature]]:
-    """Features of all nodes, and how they were made."""
+def _encode(table: Table, options: JoinOptions, remarks: list[str], may_be_empty: bool) -> tuple[Any, list[Feature]]:
+    """Features of all nodes, None without any, and how they were made."""
     types = [name for name in match_headers(table.columns, TYPE_HEADERS) if isinstance(table.columns[name], Text)]
     kind = types[0] if types else None
     if options.plan is not None:

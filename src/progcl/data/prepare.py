@@ -6,6 +6,7 @@ import zlib
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
@@ -23,11 +24,20 @@ from progcl.data.edges import (
 from progcl.data.homophily import describe_homophily
 from progcl.data.images import is_images, prepare_images
 from progcl.data.mapped import CHUNK_ROWS, map_rows
+from progcl.data.rows import (
+    ROWS_PER_CHUNK,
+    column_ranges,
+    from_scipy,
+    from_tensor,
+    is_sparse,
+    split_rows,
+    take_rows,
+    unit_rows,
+)
 from progcl.data.walk_factors import WalkFactors
 from progcl.errors import InputError, count_noun
 
 SCALE_RATIO = 20  # a column this many times larger than the median column dominates distances: worth a remark
-ROWS_PER_CHUNK = 1024  # of features in memory, which have a scaled copy
 NODE_ATTRIBUTES = ("y", "ids", "train_mask", "val_mask", "test_mask")  # one row for each node
 DATA_HINT = "Data(x=[N, F] features, edge_index=[2, E] node pairs)"
 
@@ -38,7 +48,8 @@ def prepare(data: Data, directed: bool = False, walks: WalkFactors | None = None
     Edges become undirected (stored in both directions), sorted and unique, without self-loops. A graph in this form
     keeps its `edge_index`: this is checked in O(E) without sorting, so that graphs of 100 M edges pass quickly. Weights
     of edges (`edge_weight` [E]) are added up for duplicates, and averaged over the two directions of an edge. Nodes
-    without features get structural ones. Features in a mapped file (`np.memmap`, or `mapped=True`) are never copied.
+    without features get structural ones. Features in a mapped file (`np.memmap`, or `mapped=True`) are never copied;
+    sparse ones that are wide stay sparse, and are rows of a CSR matrix.
     Other attributes are kept (`ids`, `classes`, masks, ...), except those of edges, which nothing uses. Images, which
     have `image_shape`, have no edges.
 
@@ -81,7 +92,9 @@ def prepare(data: Data, directed: bool = False, walks: WalkFactors | None = None
         remarks.append(f"no features given: {clean.x.size(1)} {what}")
     else:
         clean.x = x
-        low, high = _column_ranges(x, data.get("ids"))
+        low, high = column_ranges(x)
+        if not (low.isfinite() & high.isfinite()).all():
+            _require_finite(x, data.get("ids"))
         remarks += [] if clean.structural else _describe_features(x, low, high, clean.mapped, _is_encoded(data))
     if data.get("y") is not None:
         clean.y = torch.from_numpy(find_unknown(torch.as_tensor(data.y).cpu().numpy()))
@@ -97,7 +110,9 @@ def normalize_features(data: Data) -> Data:
     """
     if is_images(data):
         return data
-    if data.get("mapped"):
+    if is_sparse(data.x):
+        data.x = from_scipy(unit_rows(data.x, "l1"))
+    elif data.get("mapped"):
         norms = torch.cat([rows.abs().sum(dim=1) for rows in data.x.split(CHUNK_ROWS)])
         data.row_scale = norms.clamp_min(1e-12).reciprocal()
     else:
@@ -108,7 +123,10 @@ def normalize_features(data: Data) -> Data:
 
 def fingerprint(data: Data, directions: Tensor | None = None) -> int:
     """Checksum of features and edges, so that a run is not resumed on another graph; and of a given projection."""
-    checksum = edge_checksum(data, zlib.crc32(data.x.contiguous().numpy().data))
+    checksum = 0
+    for rows in split_rows(data.x, ROWS_PER_CHUNK):
+        checksum = zlib.crc32(rows.contiguous().numpy().data, checksum)
+    checksum = edge_checksum(data, checksum)
     return checksum if directions is None else zlib.crc32(directions.contiguous().numpy().data, checksum)
 
 
@@ -126,8 +144,8 @@ def _to_features(data: Data) -> Tensor | None:
     x = data.get("x")
     if x is None:
         return None
-    x = map_rows(x) if isinstance(x, np.memmap) else torch.as_tensor(x).detach().cpu()
-    x = x if x.layout == torch.strided else x.to_dense()
+    x = map_rows(x) if isinstance(x, np.memmap) else from_scipy(x) if issparse(x) else torch.as_tensor(x).detach().cpu()
+    x = from_tensor(x)
     if x.dim() != 2:
         raise InputError(f"features need to be [N, F] (got {list(x.shape)})", DATA_HINT)
     return x.float() if x.size(1) else None
@@ -171,19 +189,16 @@ def _find_edges(data: Data, edges: Tensor, nodes: int, directed: bool) -> Edges:
     return Edges(edges, data.get("edge_weight"), forward, [])
 
 
-def _column_ranges(x: Tensor, ids: list[str] | None) -> tuple[Tensor, Tensor]:
-    """Smallest and largest value of every column, [F] each; in chunks of rows, which may lie in a mapped file."""
-    chunks = [rows.numpy() for rows in x.split(CHUNK_ROWS)]  # numpy's reductions over rows are several times faster
-    low = torch.from_numpy(np.min([rows.min(axis=0) for rows in chunks], axis=0))
-    high = torch.from_numpy(np.max([rows.max(axis=0) for rows in chunks], axis=0))
-    if not (low.isfinite() & high.isfinite()).all():
-        start = next(index for index, rows in enumerate(chunks) if not np.isfinite(rows).all())
-        row, column = np.argwhere(~np.isfinite(chunks[start]))[0].tolist()
-        node = start * CHUNK_ROWS + row
-        where = f"{x[node, column]} of node `{ids[node] if ids else node}` in column {column + 1}"
-        hint = "fill them in, or leave the columns out"
-        raise InputError(f"the features hold NaN or infinite values, first {where}", hint)
-    return low, high
+def _require_finite(x: Tensor, ids: list[str] | None) -> None:
+    """Raise `InputError` with the place of the first NaN or infinite value."""
+    for start, chunk in enumerate(split_rows(x, ROWS_PER_CHUNK)):
+        rows = chunk.numpy()
+        if not np.isfinite(rows).all():
+            row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+            node = start * ROWS_PER_CHUNK + row
+            where = f"{rows[row, column]} of node `{ids[node] if ids else node}` in column {column + 1}"
+            hint = "fill them in, or leave the columns out"
+            raise InputError(f"the features hold NaN or infinite values, first {where}", hint)
 
 
 def _is_encoded(data: Data) -> bool:
@@ -203,11 +218,12 @@ def _describe_features(x: Tensor, low: Tensor, high: Tensor, mapped: bool, encod
         remarks.append(f"the largest feature is {ratio:,.0f} times the median and hides others: rescale the columns")
     if mapped:  # rows would need another pass over the file
         return remarks
-    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in x.split(ROWS_PER_CHUNK))
-    first = torch.nn.functional.normalize(x[:1], dim=1)
+    unit = (torch.nn.functional.normalize(rows, dim=1) for rows in split_rows(x, ROWS_PER_CHUNK))
+    first = torch.nn.functional.normalize(take_rows(x, torch.zeros(1, dtype=torch.long)), dim=1)
     if all(bool((rows == first).all()) for rows in unit):  # most often the first chunk decides
         remarks.append("scaled to length 1, the features of all nodes are the same: they tell nothing")
-    hashes = np.fromiter((hash(row.tobytes()) for row in x.numpy()), np.int64, len(x))
+    rows = (row for chunk in split_rows(x, ROWS_PER_CHUNK) for row in chunk.numpy())
+    hashes = np.fromiter((hash(row.tobytes()) for row in rows), np.int64, len(x))
     if repeated := len(x) - len(np.unique(hashes)):
         remarks.append(f"{count_noun(repeated, 'node')} with the same features as another node")
     return remarks

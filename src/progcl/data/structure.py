@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch.nn.functional import normalize
 from progcl.data.edges import loop_weights, relative_weights, sum_weights
 
 WALK_LENGTH, DIMENSIONS = 10, 128  # DeepWalk's usual window and embedding size
+ROW_PARTS = 16  # of the matrix of walks
 ITERATIONS, OVERSAMPLING = 3, 16  # of the randomized subspace iteration
 MAX_PAIRS = 2**27  # of nodes on walks
 WIDE, MAX_WIDE_NODES = 256, 200_000  # structural features where there are no others; DIMENSIONS on larger graphs
@@ -92,10 +94,13 @@ def factorize_walks(
     """
     matrix = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed, weight)
     rows = np.asarray(matrix.sum(axis=1)).ravel()
-    matrix.data *= np.repeat(rows.sum() / np.maximum(rows, 1e-9), np.diff(matrix.indptr))
-    matrix.data /= rows[matrix.indices]
-    np.log(matrix.data, out=matrix.data)
-    np.maximum(matrix.data, 0, out=matrix.data)
+    inverse = rows.sum() / np.maximum(rows, 1e-9)
+    for part in _row_parts(nodes):
+        entries = slice(*matrix.indptr[[part.start, part.stop]])
+        values = matrix.data[entries]  # a view
+        values *= np.repeat(inverse[part], np.diff(matrix.indptr[part.start : part.stop + 1]))
+        values /= rows[matrix.indices[entries]]
+        np.maximum(np.log(values, out=values), 0, out=values)
     matrix.eliminate_zeros()
     with threadpool_limits(1, user_api="blas"):  # the same bits for any number of threads: a resumed run needs them
         left, values, right = randomized_svd(matrix, min(dimensions, nodes), n_iter=ITERATIONS, random_state=seed)
@@ -116,7 +121,26 @@ def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weig
             low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
             weight = np.full(len(low), (plan.window + 1 - step) / plan.window, np.float32)
             counts += csr_matrix((weight, (low, high)), shape=(nodes, nodes))
-    return counts + counts.T
+    return mirror(counts)
+
+
+def _row_parts(nodes: int) -> Iterator[slice]:
+    """Slices of the rows of a large matrix, of whose entries copies are made."""
+    size = max(1, -(-nodes // ROW_PARTS))
+    return (slice(start, min(start + size, nodes)) for start in range(0, nodes, size))
+
+
+def mirror(upper: csr_matrix) -> csr_matrix:
+    """U + Uᵀ of a matrix with entries above the diagonal alone; rows by parts, so that Uᵀ is never there as a whole."""
+    nodes = upper.shape[0]
+    rows = np.diff(upper.indptr) + np.bincount(upper.indices, minlength=nodes)
+    pointer = np.concatenate([[0], rows.cumsum()])
+    indices, values = np.empty(pointer[-1], upper.indices.dtype), np.empty(pointer[-1], upper.dtype)
+    for part in _row_parts(nodes):
+        both = upper[part] + upper[:, part].T.tocsr()
+        place = slice(pointer[part.start], pointer[part.stop])
+        indices[place], values[place] = both.indices, both.data
+    return csr_matrix((values, indices, pointer), shape=upper.shape)
 
 
 def walk(

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.data.homophily import adjusted_homophily, feature_similarity
+from progcl.data.rows import column_ranges, values_of
 
 HUB = 0.1  # share of all nodes that a neighbor of so many is remarked on
 SPARSE = 0.1  # share of numbers that are not 0
@@ -78,8 +79,8 @@ def summarize(data: Data, given: Tensor | None = None) -> Summary:
         largest=float(sizes.max()) / nodes,
         is_bipartite=is_bipartite(adjacency, component),
         features=data.x.size(1) if has_features else 0,
-        nonzero=float(data.x.count_nonzero()) / data.x.numel() if has_features else 0.0,
-        constant=int((data.x.amax(dim=0) == data.x.amin(dim=0)).sum()) if has_features else 0,
+        nonzero=float(values_of(data.x).count_nonzero()) / (nodes * data.x.size(1)) if has_features else 0.0,
+        constant=int(torch.eq(*column_ranges(data.x)).sum()) if has_features else 0,
         similarity=feature_similarity(edges, data.x)[:2] if has_features and edges.numel() else None,
         classes=len(known.unique()),
         labeled=len(known),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from progcl.data.columns import Array, Column, Text, is_number, quote_names, to_numbers
+from progcl.data.columns import WEIGHT_HEADERS, Array, Column, Text, is_number, quote_names, to_numbers
+from progcl.data.numerals import DATES, find_form, read_form
 from progcl.errors import InputError, suggest
 
 NO_WEIGHTS = "none"  # as `data.weight`: edges are used without the weights that a file has
 LARGEST = 1e30  # sums of more would not be finite in single precision
+UNUSED = "makes it the weights of edges"  # how a remark on numbers that could be weights ends
 HINT = "weights are finite numbers from 0: the larger, the closer are the two nodes"
 
 
@@ -25,6 +28,9 @@ def read_weights(column: Column, name: str, locate: Callable[[int], str]) -> Arr
     weights = to_numbers(column)
     if weights is None:
         assert isinstance(column, Text)
+        form = find_form(column)
+        weights = read_form(column, form) if form is not None and form != DATES else None
+    if weights is None:
         row = next(row for row, code in enumerate(column.codes.tolist()) if not _is_weight(column.values[code]))
         text = column.values[column.codes[row]]
         raise InputError(f"{locate(row)} holds `{text}` in `{name}`, which is no weight", HINT)
@@ -43,8 +49,18 @@ def read_attribute(column: Text, name: str) -> Text:
     texts = [attributes.get(name) for attributes in map(_to_dict, column.values)]
     if all(text is None for text in texts):
         known = {str(key) for attributes in map(_to_dict, column.values) for key in attributes}
-        raise InputError(f"no edge has the attribute `{name}`, which --weight names", suggest(name, known))
+        if not known and name in WEIGHT_HEADERS:  # as networkx' `write_weighted_edgelist` has them
+            return column
+        hint = (
+            suggest(name, known) if known else "attributes are written {'weight': 2.0}; --weight 3 is the third column"
+        )
+        raise InputError(f"no edge has the attribute `{name}`, which --weight names", hint)
     return Text(column.codes, ["" if text is None else str(text) for text in texts])
+
+
+def find_attributes(text: str) -> list[str]:
+    """The attributes of an edge that are numbers, from Python's dict."""
+    return [str(name) for name, value in _to_dict(text).items() if isinstance(value, Real)]
 
 
 def _to_dict(text: str) -> dict[str, Any]:
@@ -87,10 +103,11 @@ def refuse_name(weight: str | None, what: str) -> None:
 
 
 def describe_unused(names: list[str], of: str = "column") -> str:
-    """A sentence on numbers of edges that could be weights, and how to use them."""
+    """A sentence on numbers of edges that could be weights, and how to use them: first those that are named so."""
+    names = sorted(names, key=lambda name: name.lower() not in WEIGHT_HEADERS)
     flag = names[0] if names[0].replace("_", "").isalnum() else f'"{names[0]}"'
     what = f"the {of} {quote_names(names)} is" if len(names) == 1 else f"the {of}s {quote_names(names)} are"
-    return f"{what} not used: --weight {flag} makes it the weights of edges"
+    return f"{what} not used: --weight {flag} {UNUSED}"
 
 
 def _is_weight(text: str) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from progcl.evaluation.scores import Score
 
-PAIRS = 4096  # of nodes, whose cosines are looked at
+PAIRS, PARTS = 4096, 16  # of nodes, whose cosines are looked at, a part of them at a time
 COLLAPSED = 0.98  # absolute cosine that nearly all pairs exceed in a collapsed embedding
 FEW = 0.05  # share of pairs that may be below
 MIN_HARM = 0.5  # points of accuracy
@@ -30,9 +30,12 @@ def describe_collapse(vectors: NDArray[np.float32], seed: int = 0) -> list[str]:
     generator = np.random.default_rng(seed)
     first = generator.integers(len(vectors), size=PAIRS)
     second = (first + generator.integers(1, max(2, len(vectors)), size=PAIRS)) % len(vectors)
-    one, other = vectors[first].astype(np.float64), vectors[second].astype(np.float64)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    cosines = np.abs((one * other).sum(axis=1)) / np.maximum(lengths, 1e-30)
+    lengths, products = np.empty(PAIRS), np.empty(PAIRS)
+    for part in np.array_split(np.arange(PAIRS), PARTS):
+        one, other = (vectors[ends[part]].astype(np.float64) for ends in (first, second))
+        lengths[part] = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        products[part] = np.abs((one * other).sum(axis=1))
+    cosines = products / np.maximum(lengths, 1e-30)
     if not lengths.any():
         found = "all vectors are zero"
     elif min(vectors.shape) > 1 and len(vectors) > 2 and np.quantile(cosines, FEW) > COLLAPSED:

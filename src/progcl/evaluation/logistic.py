@@ -31,6 +31,7 @@ Candidate = TypeVar("Candidate")
 TOLERANCE = 3e-4  # of the scaled gradient: smaller ones change accuracies by less than 0.1 (`progcl bench probe`)
 MAX_STEPS = 500  # for each C
 SAMPLE = 4096  # rows that the axes are found from: they are a choice of coordinates, not part of the result
+ROWS_PER_CHUNK = 2**13  # that are copied at once to classify them
 WIDEST = 2048  # columns past which finding the axes costs more than it saves
 MIN_CURVATURE = 1e-6  # where all training nodes are fitted, p (1 - p) vanishes
 
@@ -46,8 +47,8 @@ class Model:
 
     def logits(self, nodes: Nodes) -> Array:
         """Of some nodes [n], by class [n, K]."""
-        product: Array = self.x[nodes] @ self.weight + self.bias
-        return product
+        parts = (nodes[start : start + ROWS_PER_CHUNK] for start in range(0, max(1, len(nodes)), ROWS_PER_CHUNK))
+        return np.concatenate([self.x[part] @ self.weight + self.bias for part in parts])
 
     def predict(self, nodes: Nodes) -> Labels:
         """Classes [n] of some nodes [n]."""

@@ -34,6 +34,7 @@ from torch.nn.functional import cross_entropy, normalize
 from torch_geometric.data import Data
 
 from progcl.data.labels import Labels, labels_of, require_labels
+from progcl.data.rows import all_finite, is_sparse, unit_rows
 from progcl.data.splits import Split, make_splits
 from progcl.errors import InputError
 from progcl.evaluation.logistic import LogisticRegressions, Model, Nodes, choose_best
@@ -43,7 +44,7 @@ from progcl.registry import pick
 
 SPARSE_DENSITY = 0.1  # share of nonzero entries below which sparse products are faster
 C_GRID = 10.0 ** np.arange(-1, 4.5, 0.5)  # of the logistic regressions, from strong to weak regularization
-ROWS_PER_CHUNK = 2**14  # in double precision at once
+ROWS_PER_CHUNK = 2**11  # in double precision at once
 GCA_STEPS, GCA_EVAL_EVERY = 3000, 20
 
 
@@ -89,7 +90,7 @@ def linear_probe(
     require_labels(data)
     if len(embeddings) != data.num_nodes:
         raise InputError(f"{len(embeddings)} embeddings do not belong to a graph of {data.num_nodes} nodes")
-    if not embeddings.isfinite().all():
+    if not all_finite(embeddings):
         raise InputError("the embeddings are not finite", "training has diverged: try a smaller --train.lr")
     labels, scores, deadline = labels_of(data), [], clock() + seconds
     remaining = bar(progress, iterable=make_splits(data, splits, seed, nodes), desc=f"probe ({protocol})", leave=False)
@@ -168,7 +169,7 @@ def probe_gca(
     embeddings: Tensor, labels: Labels, splits: Iterable[Split], steps: int = GCA_STEPS
 ) -> Iterator[SplitScore]:
     """Test scores of a linear layer on raw rows, at the step with the best validation accuracy."""
-    x, y = embeddings.float(), torch.from_numpy(labels)
+    x, y = embeddings.to_dense().float(), torch.from_numpy(labels)
     for split in splits:
         train, validation, test = map(torch.from_numpy, (split.train, split.validation, split.test))
         classes = int(y.max()) + 1
@@ -200,8 +201,12 @@ PROTOCOLS: dict[str, Callable[[Tensor, Labels, Iterable[Split]], Iterator[SplitS
 
 def _normalize_rows(embeddings: Tensor) -> Any:
     """Unit rows [N, d]; a CSR matrix if most entries are zero."""
-    chunks = (normalize(rows.double(), dim=1).float() for rows in embeddings.split(ROWS_PER_CHUNK))
-    rows = torch.cat(list(chunks)).numpy()
+    if is_sparse(embeddings):
+        return unit_rows(embeddings)
+    rows = np.empty(embeddings.shape, np.float32)
+    for start in range(0, len(rows), ROWS_PER_CHUNK):
+        part = slice(start, start + ROWS_PER_CHUNK)
+        rows[part] = normalize(embeddings[part].double(), dim=1).numpy()
     return csr_matrix(rows) if np.count_nonzero(rows) < SPARSE_DENSITY * rows.size else rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 
 from progcl.config.output import HopsConfig
 from progcl.data.edges import list_arcs, sum_weights
+from progcl.data.rows import is_sparse, split_rows, unit_rows
 from progcl.graph.sparse import SparseMatrix, propagate
 from progcl.graph.views import Graph, View
 
@@ -57,8 +58,21 @@ class HopFeatures:
     def transform(self, data: Data) -> Tensor:
         """The features [N, d] of a graph."""
         rows = project(data.x, self.directions).to(data.edge_index.device)
-        stacked = stack_hops(rows, data, self.hops, self.directed)
-        return stacked if self.pca is None else apply_pca(self.pca, stacked)
+        if self.pca is None:
+            return stack_hops(rows, data, self.hops, self.directed)
+        mean, components = (torch.from_numpy(part).float() for part in (self.pca.mean_, self.pca.components_))
+        reduced = (-mean @ components.T).to(rows.device).expand(len(rows), -1).contiguous()
+        weights = components.T.to(rows.device).split(rows.size(1))
+        for weight, block in zip(weights, iterate_hops(rows, data, self.hops, self.directed), strict=True):
+            reduced.addmm_(block, weight)  # so that the blocks are never held side by side
+        return reduced
+
+    def gather(self, data: Data, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """The features of some nodes [n, d] before they are reduced, and the mean of those of all [d]."""
+        rows = project(data.x, self.directions).to(data.edge_index.device)
+        blocks = ((block[nodes], block.mean(dim=0)) for block in iterate_hops(rows, data, self.hops, self.directed))
+        of_nodes, means = zip(*blocks, strict=True)
+        return torch.cat(of_nodes, dim=1), torch.cat(means)
 
 
 def fit_pca(rows: Tensor, dimensions: int) -> PCA:
@@ -101,19 +115,24 @@ def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = Fals
     If `directed`, there are two more blocks for h > 0 beside Âʰx: (D_out⁻¹ A)ʰ x, the mean over nodes that h edges lead
     to, and (D_in⁻¹ Aᵀ)ʰ x over those that h edges come from.
     """
+    width, chosen = x.size(1), set(hops)
+    stacked = x.new_empty(len(x), ((0 in chosen) + (1 + 2 * directed) * len(chosen - {0})) * width)
+    for start, block in enumerate(iterate_hops(x, data, hops, directed)):
+        stacked[:, start * width : (start + 1) * width] = block
+    return stacked
+
+
+def iterate_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = False) -> Iterator[Tensor]:
+    """The blocks [N, columns] of `stack_hops`, one after the other."""
     matrices = [normalized_adjacency(data, len(x))] if max(hops) else []
     matrices += directed_means(data, len(x)) if directed and max(hops) else []
-    chosen, width = set(hops), x.size(1)
-    stacked = x.new_empty(len(x), ((0 in chosen) + len(matrices) * len(chosen - {0})) * width)
-    blocks = iter(stacked.split(max(1, width), dim=1))
+    chosen = set(hops)
     if 0 in chosen:
-        next(blocks).copy_(normalize(x, dim=1))
+        yield normalize(x, dim=1)
     columns = [x] * len(matrices)
     for hop in range(1, max(hops) + 1):
         columns = [propagate(each, matrix) for each, matrix in zip(columns, matrices, strict=True)]
-        for each in columns if hop in chosen else ():
-            next(blocks).copy_(normalize(each, dim=1))
-    return stacked
+        yield from (normalize(each, dim=1) for each in columns if hop in chosen)
 
 
 def normalized_adjacency(data: Data, nodes: int) -> SparseMatrix:
@@ -149,17 +168,24 @@ def svd_directions(x: Tensor, rank: int) -> Tensor:
     if columns <= rank:
         return torch.eye(columns, device=x.device)
     if columns <= MAX_GRAM_COLUMNS:
-        chunks = (normalize(rows.cpu(), dim=1).double() for rows in x.split(ROWS_PER_CHUNK))
+        chunks = (normalize(rows.cpu(), dim=1).double() for rows in split_rows(x, ROWS_PER_CHUNK))
         gram = sum(chunk.T @ chunk for chunk in chunks)
         assert isinstance(gram, Tensor)
         directions = torch.linalg.eigh(gram).eigenvectors[:, -rank:].flip(1).float()
     else:
-        unit = vstack([csr_matrix(normalize(rows.cpu(), dim=1).numpy()) for rows in x.split(ROWS_PER_CHUNK)])
+        unit = unit_rows(x) if is_sparse(x) else _sparse_unit_rows(x)
         directions = torch.from_numpy(np.ascontiguousarray(randomized_svd(unit, rank, random_state=0)[2].T)).float()
     return orient(directions).to(x.device)
 
 
+def _sparse_unit_rows(x: Tensor) -> csr_matrix:
+    """Dense rows with unit length, as a sparse matrix."""
+    return vstack([csr_matrix(normalize(rows.cpu(), dim=1).numpy()) for rows in x.split(ROWS_PER_CHUNK)])
+
+
 def project(x: Tensor, directions: Tensor) -> Tensor:
     """Features with unit rows, projected on the directions, [N, rank]."""
+    if is_sparse(x):
+        return torch.from_numpy(unit_rows(x) @ directions.cpu().numpy()).to(x.device)
     directions = directions.to(x.device)
     return torch.cat([normalize(rows, dim=1) @ directions for rows in x.split(ROWS_PER_CHUNK)])

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from progcl.data.rows import build_csr
 from progcl.errors import in_range
 from progcl.graph.batching import BatchLoader
 from progcl.graph.sampled import NodeFeatures
 from progcl.graph.sampler import NeighborSampler
-from progcl.graph.sparse import SparseMatrix, build_csr, concat_ranges, propagate
+from progcl.graph.sparse import SparseMatrix, concat_ranges, propagate
 from progcl.graph.views import LayerInput
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from progcl.data.edges import sum_weights
-from progcl.graph.sparse import SparseMatrix, build_csr
+from progcl.data.rows import build_csr
+from progcl.graph.sparse import SparseMatrix
 
 
 class Edges(NamedTuple):

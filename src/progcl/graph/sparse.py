@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from progcl.data.rows import build_csr
 from progcl.seeding import HASH_RANGE, hash_pairs
 
 MAX_SPARSE_DENSITY = 0.1  # above this share of nonzero entries a dense product is faster
@@ -95,15 +95,6 @@ def drop_features(features: Tensor | SparseMatrix, rate: float, key: int) -> Ten
         return build_csr(counts, column, matrix.values() * keep / (1 - rate), matrix.size(1))
 
     return SparseMatrix(drop(features.csr, False), drop(features.transpose, True))
-
-
-def build_csr(counts: Tensor, column: Tensor, value: Tensor, num_columns: int) -> Tensor:
-    """A CSR matrix from the number of entries of each row, and the entries' columns and values in row order."""
-    rowptr = torch.zeros(len(counts) + 1, dtype=torch.int32, device=counts.device)
-    rowptr[1:] = counts.cumsum(0)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(rowptr, column.int(), value, (len(counts), num_columns), check_invariants=False)
 
 
 def row_pointer(counts: Tensor) -> Tensor:

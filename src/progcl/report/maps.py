@@ -74,7 +74,7 @@ def make_map(
     nodes = np.arange(len(embeddings))
     if len(nodes) > max_nodes:
         nodes = np.sort(np.random.default_rng(seed).choice(len(nodes), max_nodes, replace=False))
-    rows = normalize(embeddings[nodes].astype(np.float64))
+    rows = normalize(embeddings[nodes].astype(np.float64), copy=False)
     neighbors, cosines = find_neighbors(rows, 3 * PERPLEXITY)  # as many as t-SNE needs
     with threadpool_limits(1):
         shown = cluster(rows, classes, seed) if clusters is None else clusters[nodes]
@@ -95,7 +95,7 @@ def find_neighbors(rows: Array, number: int) -> tuple[Indices, Array]:
         return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0))
     # Unit rows: cos = 1 - distance² / 2. A column of its own makes rows of zeros orthogonal to all others.
     is_zero: NDArray[np.bool_] = ~np.any(rows, axis=1)
-    directions = np.column_stack([rows, is_zero])
+    directions = np.column_stack([rows, is_zero]) if is_zero.any() else rows
     distances, neighbors = NearestNeighbors(n_neighbors=number, algorithm="brute").fit(directions).kneighbors()
     cosines = (1 - distances**2 / 2).clip(-1, 1)
     cosines[is_zero[:, None] & is_zero[neighbors]] = 0

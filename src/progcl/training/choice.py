@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -53,10 +52,15 @@ class Choice:
     @classmethod
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
         """Compare learned vectors [N, d] with features without training by held-out edges [2, E]."""
-        seen, weight = without_edges(data, heldout), weights_of(data, heldout)
+        seen = without_edges(data, heldout)
+        links, others, weight = sample_pairs(heldout, len(learned), weights_of(data, heldout))
+        first = link_auc(learned, links, others, weight, learned.mean(dim=0))
+        nodes, place = torch.cat([links, others], dim=1).unique(return_inverse=True)
+        rows, mean = features.gather(seen, nodes.to(learned.device))  # of few nodes, as those of all are large
+        linked, random = place.split([links.size(1), others.size(1)], dim=1)
+        second = link_auc(rows, linked, random, weight, mean)
         own = project(data.x, features.directions).to(learned.device)
-        vectors: tuple[Callable[[], Tensor], ...] = (lambda: learned, lambda: features.transform(seen), lambda: own)
-        first, second, third = (link_auc(each(), heldout, weight=weight, center=True) for each in vectors)
+        third = link_auc(own, links, others, weight, own.mean(dim=0))
         varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
         nearest = nearest_hits(own, heldout, seen.edge_index) if varies else 0.0
         return cls(first, second, third, nearest, varies, features.directed)
@@ -116,24 +120,32 @@ def log_odds(auc: float) -> float:
 
 
 def link_auc(
-    vectors: Tensor, links: Tensor, others: Tensor | None = None, weight: Tensor | None = None, center: bool = False
+    vectors: Tensor,
+    links: Tensor,
+    others: Tensor | None = None,
+    weight: Tensor | None = None,
+    center: Tensor | float = 0.0,
 ) -> float:
     """Area under the ROC curve of cosines: links [2, E] against other pairs of nodes, else as many random ones.
 
-    Links may have weights [E]; other pairs count 1. With `center`, cosines are around the mean of all vectors.
+    Links may have weights [E]; other pairs count 1. Cosines are around `center` [d], such as the mean of all vectors.
     """
     if others is None:
-        generator = torch.Generator().manual_seed(SEED)
-        order = torch.randperm(links.size(1), generator=generator)[:MAX_PAIRS]
-        links, weight = links.cpu()[:, order], None if weight is None else weight.cpu()[order]
-        others = torch.randint(len(vectors), tuple(links.shape), generator=generator)
+        links, others, weight = sample_pairs(links, len(vectors), weight)
     chunks = torch.cat([links, others], dim=1).to(vectors.device).split(PAIRS_PER_CHUNK, dim=1)
-    mean = vectors.mean(dim=0) if center else 0.0
-    rows = ((vectors[one] - mean, vectors[other] - mean) for one, other in chunks)
+    rows = ((vectors[one] - center, vectors[other] - center) for one, other in chunks)
     cosines = torch.cat([cosine_similarity(one, other, dim=1) for one, other in rows]).cpu()
     is_link = [True] * links.size(1) + [False] * others.size(1)
     shares = None if weight is None else torch.cat([weight.cpu(), torch.ones(others.size(1))]).numpy()
     return float(roc_auc_score(is_link, cosines.numpy(), sample_weight=shares))
+
+
+def sample_pairs(links: Tensor, nodes: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """At most 20,000 of the links [2, E], as many random pairs of nodes, and the weights of these links."""
+    generator = torch.Generator().manual_seed(SEED)
+    order = torch.randperm(links.size(1), generator=generator)[:MAX_PAIRS]
+    links, weight = links.cpu()[:, order], None if weight is None else weight.cpu()[order]
+    return links, torch.randint(nodes, tuple(links.shape), generator=generator), weight
 
 
 def nearest_hits(vectors: Tensor, links: Tensor, edges: Tensor) -> float:

@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE
+from progcl.data.rows import is_sparse, values_of
 from progcl.data.structure import WalkPlan
 from progcl.errors import InputError
 from progcl.graph.hop_features import choose_rank
@@ -25,6 +26,7 @@ ACTIVATION_COPIES = 3  # values, gradients, and one of them at work
 SCRATCH_TILES = 10  # beside the buffers
 BYTES_PER_PAIR = 20  # of nodes, for similarities and frozen weights, if buffers may hold all
 BLOCK_BYTES = 5.0e8  # of a block of rows at work, for miners without a closed form
+SPARSE_ENTRY_BYTES = 40.0  # of sparse features, with copies whose rows have length 1
 WALK_ENTRY_BYTES = 8  # of a pair of nodes on walks: its number and place
 PROBE_COPIES, REPORT_COPIES, MAP_COPIES = 5, 3, 4  # of the embedding; of the rows on the map, in float64
 MAP_NODES = 20_000  # that a map shows at most
@@ -39,11 +41,13 @@ class GraphSize:
     edges: int
     features: int
     mapped: bool = False
+    nonzero: int | None = None  # entries of sparse features
 
     @classmethod
     def of(cls, data: Data) -> GraphSize:
         """The size of a prepared graph."""
-        return cls(int(data.num_nodes), data.edge_index.size(1), data.x.size(1), bool(data.get("mapped")))
+        nonzero = values_of(data.x).numel() if is_sparse(data.x) else None
+        return cls(int(data.num_nodes), data.edge_index.size(1), data.x.size(1), bool(data.get("mapped")), nonzero)
 
 
 def estimate_memory(config: Config, size: GraphSize, held: float | None = None) -> dict[str, float]:
@@ -55,6 +59,8 @@ def estimate_memory(config: Config, size: GraphSize, held: float | None = None) 
         held: bytes that are taken before training starts; None for a new process with the graph in it
     """
     held = BASE_BYTES + _graph_bytes(size) if held is None else held
+    if size.nonzero is not None and not config.reads_hop_table:
+        held += 4.0 * size.nodes * size.features  # training needs them dense
     width, shown = embedding_width(config, size), min(size.nodes, MAP_NODES)
     training = _training_bytes(config, size)
     training["buffers"] = min(_buffer_limit(config), BYTES_PER_PAIR * _contrasted(config, size) ** 2)
@@ -104,7 +110,9 @@ def embedding_width(config: Config, size: GraphSize) -> int:
 
 def _graph_bytes(size: GraphSize) -> float:
     """Features and edges, with what `prepare` and the encoder keep of them."""
-    return (0 if size.mapped else 8.0 * size.nodes * size.features) + 60.0 * size.edges + 200.0 * size.nodes
+    dense = 0 if size.mapped else 8.0 * size.nodes * size.features
+    features = dense if size.nonzero is None else SPARSE_ENTRY_BYTES * size.nonzero
+    return features + 60.0 * size.edges + 200.0 * size.nodes
 
 
 def _hop_width(config: Config, size: GraphSize) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.checksums import REWRITE
-from progcl.config.load import change_miner, from_dict, load_config, to_dict
+from progcl.config.load import change_miner, from_dict, to_dict
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE, OWN, load_data
 from progcl.data.schema import FeatureSchema
@@ -31,10 +31,8 @@ from progcl.training.checkpoint import State, below
 from progcl.training.choice import Choice
 from progcl.training.device import choose_device, move
 from progcl.training.files import Embeddings, load_embeddings
+from progcl.training.model_file import REMAKE, require_model
 from progcl.training.output import Output
-
-MODEL_FILE = "model.safetensors"
-REMAKE = "`progcl embed GRAPH -o RUN` writes one with every embedding"
 
 
 @dataclass(frozen=True)
@@ -114,9 +112,7 @@ class Model:
         Raises:
             InputError: if there is none, or if it is damaged
         """
-        path = run / MODEL_FILE
-        if not path.exists():
-            _explain_absence(run, allow_code)
+        path = require_model(run, allow_code)
         return read_model(path, checkpoint.load(path, REWRITE), allow_code)
 
 
@@ -180,19 +176,6 @@ def method_weights(method: Method) -> dict[str, Tensor]:
     """Parameters and buffers of a method, without those of its losses and their miners."""
     losses = tuple(f"{name}." for name, module in method.named_modules() if isinstance(module, InfoNCE))
     return {name: value.detach() for name, value in method.state_dict().items() if not name.startswith(losses)}
-
-
-def _explain_absence(run: Path, allow_code: bool | Collection[str]) -> None:
-    """Raise `InputError` that says why a folder has no model."""
-    if not (run / "config.yaml").exists():
-        raise InputError(f"`{run}` is no folder of a run", REMAKE)
-    if not (run / "result.json").exists():
-        raise InputError(f"`{run}` holds no finished run", "finish it with --resume")
-    method = load_config(run / "config.yaml", allow_code=allow_code).method
-    if "inductive" not in method.supports or method.needs_labels:
-        hint = "embed the new graph as a whole: `progcl embed`, whose own method can be carried over"
-        raise InputError(f"method `{method.name}` embeds only the graph that it was trained on", hint)
-    raise InputError(f"`{run}` has no {MODEL_FILE}: an earlier version made it, or a named data set", REMAKE)
 
 
 def _walk_tensors(walks: WalkFactors) -> dict[str, Tensor]:

@@ -77,14 +77,15 @@ class Output:
         """The embeddings [N, D] of a graph, given the vectors [N, d] that its method has learned for it."""
         is_alone = self.features is None and self.walks is None
         walks = None if self.walks is None else self.walks.transform(data)  # first, as walks take most memory
+        features = None if self.features is None else normalize(self.features.transform(data), dim=1)
         blocks = []
         if self.smooth and self.weight:
             centered = learned - self.center.to(learned.device)
-            blocks.append(self.weight * stack_hops(centered, data, self.smooth))
+            blocks.append(stack_hops(centered, data, self.smooth).mul_(self.weight))
         elif self.weight:
             blocks.append(learned if is_alone else self.weight * normalize(learned, dim=1))
-        if self.features is not None:
-            blocks.append(normalize(self.features.transform(data), dim=1))
+        if features is not None:
+            blocks.append(features)
         if walks is not None:
             blocks.append(self.structure_weight * walks.to(learned.device))
         embeddings = blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
@@ -132,7 +133,7 @@ class Output:
             "asked": dimensions,
             "to": reduced.size(1),
             "variance": round(float(shares.sum()), 4),
-            "auc before": round(link_auc(blocks, links, weight=weight, center=True), 4),
+            "auc before": round(link_auc(blocks, links, weight=weight, center=blocks.mean(dim=0)), 4),
             "auc": round(link_auc(reduced, links, weight=weight), 4),
         }
         return replace(self, pca=pca, cost=cost)

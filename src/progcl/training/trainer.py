@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 
 from progcl.config.schema import Config
 from progcl.data.prepare import fingerprint
+from progcl.data.rows import make_dense
 from progcl.data.schema import FeatureSchema
 from progcl.data.splits import heldout_split
 from progcl.data.walk_factors import node_names
@@ -72,7 +73,8 @@ class Trainer:
         self.start = start
         directions = start.model.directions if start and start.model.is_trained else None
         self.checksum = fingerprint(data, directions)
-        self.data = data = move(data, choose_device(config.train.device))
+        is_reduced = config.reads_hop_table and not config.data.inductive  # before training, all else needs dense rows
+        self.data = data = move(data if is_reduced else make_dense(data), choose_device(config.train.device))
         self.workers = workers
         self.progress = progress
         self.on_step: Callable[[float, int], object] = lambda loss, nodes: None
