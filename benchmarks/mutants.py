@@ -109,16 +109,21 @@ def main() -> None:
 def load_results(path: Path) -> dict[Key, str]:
     """Outcomes of mutants that were tested before and can still be made; the last one of each counts."""
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    results = {Key(row["module"], row["part"], row["operator"], row["diff"]): row["outcome"] for row in rows}
+    results = {
+        Key(row["module"], row["part"], row["operator"], drop_place(row["diff"])): row["outcome"] for row in rows
+    }
     return {key: outcome for key, outcome in results.items() if is_present(key)}
 
 
+def drop_place(diff: str) -> str:
+    """A diff without the numbers of its lines, which change with every line above."""
+    return "\n".join(line for line in diff.splitlines() if not line.startswith(("---", "+++", "@@")))
+
+
 def is_present(key: Key) -> bool:
-    """Whether the lines that a mutant changes are still where they were; of other code a result says nothing."""
-    header, *lines = key.diff.splitlines()
-    first = int(header.removeprefix("@@ -").split()[0].split(",")[0]) - 1
-    changed = [line[1:] for line in lines if line.startswith("-")]
-    return (ROOT / key.module).read_text().splitlines()[first : first + len(changed)] == changed
+    """Whether the module still has the lines that a mutant changes; of others a result says nothing."""
+    changed = {line[1:] for line in key.diff.splitlines() if line.startswith("-")}
+    return changed <= set((ROOT / key.module).read_text().splitlines())
 
 
 def append_result(path: Path, mutant: Mutant, outcome: str) -> None:
@@ -160,7 +165,7 @@ def make_mutant(place: Place) -> Mutant | None:
     if code is None or normal_form(code) == normal_form(source):
         return None
     lines = difflib.unified_diff(source.splitlines(), code.splitlines(), lineterm="", n=0)
-    diff = "\n".join(line for line in lines if not line.startswith(("---", "+++")))
+    diff = drop_place("\n".join(lines))
     module, operator = str(place.module.relative_to(ROOT)), place.operator.removeprefix("core/")
     return Mutant(Key(module, place.part, operator, diff), code)
 
