@@ -103,7 +103,11 @@ def test_an_epoch_of_batches_is_finished_if_it_is_short(
 def test_python_callers_keep_their_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     records: list[Record] = []
     taken = interrupt_step(monkeypatch, 2, signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        fit(small(miner__name="none"), on_epoch=records.append)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            fit(small(miner__name="none"), on_epoch=records.append)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not isinstance(caught.value, Stopped)
     assert (len(taken), len(records)) == (2, 1)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
+from torch.utils import deterministic
 from torch_geometric.data import Data
 
 from progcl.data.edges import EDGE_ATTRIBUTES
@@ -27,6 +31,26 @@ def choose_device(name: str = "auto") -> torch.device:
     if name == "cuda":
         return torch.device(name, int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     return torch.device(name)
+
+
+@contextmanager
+def fixed_order(device: torch.device) -> Iterator[None]:
+    """Add up in a fixed order on the CPU, so that a resumed run has the same bits with several threads, too.
+
+    The gradient of rows that are read several times, h[index], is a sum that threads otherwise make in any order.
+    torch's settings are restored afterwards.
+    """
+    if device.type != "cpu" or torch.are_deterministic_algorithms_enabled():
+        yield
+        return
+    memory: Any = deterministic
+    fill, memory.fill_uninitialized_memory = memory.fill_uninitialized_memory, False  # takes time, changes no result
+    torch.use_deterministic_algorithms(True, warn_only=True)  # an operation that cannot is no error
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+        memory.fill_uninitialized_memory = fill
 
 
 def move(data: Data, device: torch.device) -> Data:

@@ -29,7 +29,7 @@ from progcl.methods import Context, Method, make_method
 from progcl.training import checkpoint
 from progcl.training.checkpoint import below
 from progcl.training.choice import MIN_HELDOUT, Choice
-from progcl.training.device import choose_device, move
+from progcl.training.device import choose_device, fixed_order, move
 from progcl.training.model import Model, Start, load_weights, method_weights
 from progcl.training.output import Output
 
@@ -178,9 +178,10 @@ class Trainer:
         for group in optimizer.param_groups:
             group["lr"] = group.setdefault("initial_lr", group["lr"]) * self.method.lr_factor(progress)
         optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(batch)
-        loss.backward()
-        optimizer.step()
+        with fixed_order(self.data.edge_index.device):
+            loss = self.loss(batch)
+            loss.backward()
+            optimizer.step()
         self.method.after_step(progress)
         if not loss.isfinite():
             raise InputError(f"the loss of epoch {epoch} is {loss.item()}", "try a smaller --train.lr")
