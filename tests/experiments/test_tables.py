@@ -66,6 +66,7 @@ def test_cells_resolve(cell: Cell) -> None:
     assert config.probe.protocol == "none"
     assert config.probe.nodes == ("all" if cell.table == "table2" else "heldout")
     assert config.train.epochs <= 1000, "longer runs are cut, and say so"
+    assert not (getattr(config.method, "windows", 0) and config.train.anchors), "a window is contrasted as a whole"
     assert not cell.settings or cell.settings.keys() - {"data.name"} or cell.preset != cell.data
 
 
