@@ -139,3 +139,9 @@ def test_it_learns_what_raw_features_and_an_untrained_copy_do_not_tell(changes: 
     assert untrained < 60
     assert learned > 77, (raw, untrained, learned)  # 62.8, 50, and 81 or, in batches, 83
     torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(500))
+
+
+def test_vectors_may_point_anywhere() -> None:
+    """With an activation after the last layer, only vectors of zeros would have nothing in common with noise."""
+    trainer = Trainer(small(method__name="sage", encoder__activation="relu", train__epochs=1), csbm(nodes=60))
+    assert (trainer.embed() < 0).any()

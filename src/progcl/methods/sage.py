@@ -25,7 +25,7 @@ class Sage(Method):
 
     over the nodes v ≠ u of one short walk from each seed u of a step. Noise n is drawn in proportion to degree^(3/4);
     in a weighted graph, with the sum of a node's weights in place of its degree. The encoder's output h may be that of
-    any encoder; `sage` samples neighbors and is the paper's.
+    any encoder; `sage` samples neighbors and is the paper's. Its last layer has no activation, as in the authors' code.
 
     Hamilton, Ying, Leskovec: Inductive Representation Learning on Large Graphs (2017).
     """
@@ -35,6 +35,7 @@ class Sage(Method):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.encoder = context.encoder()
+        self.encoder.activate_last = False  # else noise could be repelled by vectors of zeros alone
         self.walker = context.graph.walker
         share = self.walker.strength.cpu().double().pow(0.75).cumsum(0)
         if not share[-1] > 0:

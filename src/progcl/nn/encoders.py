@@ -60,6 +60,7 @@ class MLP(nn.Module):
 
     width_factor = 2  # width of the inner layers, in multiples of `hidden`
     input_factor = 1  # input width of a layer, in multiples of the previous layer's width
+    activate_last = True  # whether the last layer has an activation; a method may do without
 
     def __init__(
         self,
@@ -94,7 +95,9 @@ class MLP(nn.Module):
     def layer(self, number: int, inputs: LayerInput) -> Tensor:
         """Output of one layer, [targets, width]."""
         out = self.affine(number, inputs)
-        steps = (self.activation, self.norms[number]) if self.norm_last else (self.norms[number], self.activation)
+        is_active = self.activate_last or number < len(self.layers) - 1
+        activation = self.activation if is_active else nn.Identity()
+        steps = (activation, self.norms[number]) if self.norm_last else (self.norms[number], activation)
         for step in steps:
             out = step(out)
         return out
