@@ -116,8 +116,8 @@ def embedding_width(config: Config, size: GraphSize) -> int:
 
 
 def _graph_bytes(size: GraphSize) -> float:
-    """Features and edges, and what is kept of names and labels."""
-    dense = 0 if size.mapped else 4.0 * size.nodes * size.features
+    """Features with a copy at work, edges, and what is kept of names and labels."""
+    dense = 0 if size.mapped else 8.0 * size.nodes * size.features
     features = dense if size.nonzero is None else SPARSE_ENTRY_BYTES * size.nonzero
     return features + 20.0 * size.edges + 200.0 * size.nodes
 
