@@ -25,6 +25,7 @@ from progcl.evaluation.clusters import cluster_run
 from progcl.evaluation.links import compare_links, save_link_scores
 from progcl.evaluation.scoring import baselines
 from progcl.export import write_parquet
+from progcl.files import require_folder
 from progcl.planning import choose_map, fit_to_budget, has_time_to_score
 from progcl.precision import single_precision
 from progcl.report.page import write_report
@@ -225,8 +226,7 @@ def _resolve(
 ) -> tuple[Config, Data]:
     """The configuration of the run to resume, or the one chosen for the graph; and the graph."""
     stored, files = out / "config.yaml", {name: str(Path(path).absolute()) for name, path in files.items() if path}
-    if out.exists() and not out.is_dir():
-        raise InputError(f"`{out}` is a file", "give --out a folder")
+    require_folder(out)
     if resume:
         config = load_config(stored, overrides, allow_code=allow_code)
         for name, path in files.items():

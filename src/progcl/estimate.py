@@ -19,7 +19,7 @@ from progcl.budget import MAX_PACE, MIN_PACE, format_seconds
 from progcl.config.schema import Config
 from progcl.data.labels import count_classes
 from progcl.data.rows import take_rows
-from progcl.data.structure import WalkPlan, count_distinct_pairs, count_pairs
+from progcl.data.structure import WalkPlan, count_pairs
 from progcl.graph.hop_features import MAX_GRAM_COLUMNS, choose_rank
 from progcl.report.maps import MAX_NODES
 from progcl.training.choice import MAX_PAIRS
@@ -82,7 +82,8 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
         data: the prepared graph
         pace: of this machine; measured if not given
     """
-    sizes, pace = Sizes.of(config, data), measure_pace() if pace is None else pace
+    graph, pace = GraphSize.of(data), measure_pace() if pace is None else pace
+    sizes = Sizes.of(config, data, graph)
     split, training = _split_seconds(sizes), _train_seconds(config, sizes)
     rows = 0 if config.probe.protocol == "none" or not sizes.classes else 2
     score = rows * split * config.probe.splits
@@ -100,7 +101,7 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
     }
     disk = _disk(config, sizes, sizes.features if data.get("structural") else sizes.walks)
     paced = {stage: pace * each for stage, each in seconds.items()}
-    memory = max(estimate_memory(config, GraphSize.of(data)).values())
+    memory = max(estimate_memory(config, graph).values())
     return Estimate(paced, pace * split, sizes.nodes, sizes.width, pace, memory, disk)
 
 
@@ -133,7 +134,7 @@ class Sizes:
     classes: int
 
     @classmethod
-    def of(cls, config: Config, data: Data) -> Sizes:
+    def of(cls, config: Config, data: Data, graph: GraphSize) -> Sizes:
         """Sizes of a graph and of its embedding."""
         nodes, features = int(data.num_nodes), data.x.size(1)
         sample = take_rows(data.x, torch.arange(min(nodes, 1000)))
@@ -144,9 +145,8 @@ class Sizes:
         learned = config.encoder.hidden * max(1, len(config.output.smooth)) * (not data.get("structural"))
         walks = 0 if data.get("structural") else config.output.structure
         width = config.output.dim or learned + min(hops, config.hops.dim or hops) + walks
-        plan = WalkPlan.for_size(nodes)
-        pairs = nodes * count_pairs(plan) if walks else 0
-        distinct = count_distinct_pairs(data.edge_index, nodes, plan) if walks else 0.0
+        pairs = nodes * count_pairs(WalkPlan.for_size(nodes)) if walks else 0
+        distinct = graph.pairs or 0.0 if walks else 0.0
         edges = data.edge_index.size(1)
         classes = count_classes(data)
         return cls(nodes, edges, features, nonzero, rank, hops, width, walks, pairs, distinct, classes)

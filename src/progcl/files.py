@@ -185,3 +185,9 @@ def _explain(error: Exception) -> tuple[str, str]:
     if isinstance(error, pickle.UnpicklingError) or "allow_pickle" in str(error):
         return "it holds objects, or is broken", OBJECTS_HINT
     return " ".join(str(error).split())[:160] or type(error).__name__, ""
+
+
+def require_folder(out: Path) -> None:
+    """Raise `InputError` if a file is where a folder is to be."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`{out}` is a file", "give --out a folder")

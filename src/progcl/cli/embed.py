@@ -80,17 +80,7 @@ def _embed(options: dict[str, Any]) -> None:
         overrides["data.directed"] = True
     if options.get("from"):
         overrides["train.start_from"] = str(Path(options["from"]).absolute())
-    if not options.get("resume"):
-        require_files(*(options.get(name) for name in FILES), options.get("from"))
-        if options.get("from"):
-            from progcl.training.model_file import require_model
-
-            require_model(Path(options["from"]), options.get("allow_code", False))
-    reads_alike = options.get("resume") or overrides.get("train.start_from")  # by a configuration, or an earlier run
-    if not reads_alike:
-        alone = {key: value for key, value in overrides.items() if key.split(".")[0] in CHECKED}
-        load_config("embed", alone)  # a value that is out of range is an error before torch is imported
-    content = None if reads_alike else read_files(options, overrides)
+    content = _read_before_torch(options, overrides)
     from progcl.distributed import world_size
     from progcl.embed import embed
     from progcl.evaluation.clusters import describe_run_clusters
@@ -121,6 +111,21 @@ def _embed(options: dict[str, Any]) -> None:
         print(clusters, file=sys.stderr)
     print(f"to see it, open {out / 'report.html'}", file=sys.stderr)
     print(out / "embeddings.npz")
+
+
+def _read_before_torch(options: dict[str, Any], overrides: dict[str, Any]) -> Any:
+    """Check what can be checked, and read the files, before torch is imported; None if a run says how to read them."""
+    if options.get("resume"):
+        return None
+    require_files(*(options.get(name) for name in FILES), options.get("from"))
+    if options.get("from"):
+        from progcl.training.model_file import require_model
+
+        require_model(Path(options["from"]), options.get("allow_code", False))
+    if overrides.get("train.start_from"):
+        return None
+    load_config("embed", {key: value for key, value in overrides.items() if key.split(".")[0] in CHECKED})
+    return read_files(options, overrides)
 
 
 def read_files(options: dict[str, Any], overrides: dict[str, Any]) -> Any:

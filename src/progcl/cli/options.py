@@ -17,6 +17,7 @@ from jsonargparse import ArgumentParser
 from progcl.config.load import DEFAULTS, SECTIONS, TABLES
 from progcl.config.schema import Config
 from progcl.errors import InputError
+from progcl.files import require_folder
 from progcl.memory import limit_memory, parse_size
 
 
@@ -151,8 +152,7 @@ def require_data_files(config: Config) -> None:
 
 def require_free_folder(out: Path, options: Mapping[str, Any]) -> None:
     """Raise `InputError` if the folder holds a run that is neither resumed nor overwritten."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"`{out}` is a file", "give --out a folder")
+    require_folder(out)
     if (out / "config.yaml").exists() and not (options.get("resume") or options.get("force")):
         hint = "continue with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{out}` holds a run already", hint)

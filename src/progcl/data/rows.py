@@ -46,8 +46,10 @@ def from_scipy(matrix: Any) -> Tensor:
 
 def from_tensor(x: Tensor) -> Tensor:
     """Features in a tensor of any layout, as `from_scipy` returns them; dense ones stay as they are."""
-    if x.layout == torch.strided or is_sparse(x) or x.dim() != 2:
+    if x.layout == torch.strided or x.dim() != 2:
         return x
+    if is_sparse(x):
+        return from_scipy(to_scipy(x))
     coo = (x if x.layout == torch.sparse_coo else x.to_sparse_coo()).coalesce()
     indices, values = coo.indices().numpy(), coo.values().numpy()
     return from_scipy(scipy.sparse.coo_array((values, tuple(indices)), tuple(x.shape)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from progcl.data.edges import loop_weights, relative_weights, sum_weights
+from progcl.data.rows import build_csr
 
 WALK_LENGTH, DIMENSIONS = 10, 128  # DeepWalk's usual window and embedding size
 SAMPLE, MAX_TRIALS = 64, 20_000  # nodes from which walks are tried, and pairs that are drawn for each
@@ -246,7 +246,4 @@ def _normalized_adjacency(edges: Tensor, nodes: int, weight: Tensor | None = Non
         entries = torch.cat([weight, loop_weights(edges[1], weight, nodes)])[order]
         scale = sum_weights(target, entries, nodes).rsqrt()
         values = entries * (scale[target] * scale[source])
-    pointer = torch.cat([degree.new_zeros(1), degree.cumsum(0)]).int()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(pointer, source.int(), values, (nodes, nodes), check_invariants=False)
+    return build_csr(degree, source, values, nodes)

@@ -16,6 +16,7 @@ from typing import Any
 from progcl.checksums import DamagedFile, read_json, seal
 from progcl.distributed import job_id, restart_count
 from progcl.errors import InputError
+from progcl.files import require_folder
 
 LOCK_FILE = "run.lock"
 _held: dict[Path, tuple[int, int]] = {}  # folders that are locked, and the process and thread that did
@@ -35,8 +36,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     if _held.get(key) == me:
         yield
         return
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"`{folder}` is a file", "give --out a folder")
+    require_folder(folder)
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path, owner = folder / LOCK_FILE, _describe_process()

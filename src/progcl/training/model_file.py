@@ -14,6 +14,7 @@ from progcl.data.formats import read_node_data
 from progcl.data.join import NodeData
 from progcl.data.node_rows import JoinOptions
 from progcl.errors import InputError
+from progcl.files import require_folder
 
 MODEL_FILE = "model.safetensors"
 REMAKE = "`progcl embed GRAPH -o RUN` writes one with every embedding"
@@ -36,8 +37,7 @@ def require_model(run: Path, allow_code: bool | Collection[str] = False) -> Path
 
 def require_free_result(out: Path, run: Path, force: bool) -> None:
     """Raise `InputError` for a folder that holds a run, or a result that is not to be overwritten."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"`{out}` is a file", "give --out a folder")
+    require_folder(out)
     if out.resolve() == run.resolve() or (out / "config.yaml").exists():
         raise InputError(f"`{out}` holds a run", "choose another --out")
     if (out / "embeddings.npz").exists() and not force:
