@@ -1,4 +1,4 @@
-"""The embedding of a run, multiplied by numbers, under each protocol: `gca` fits rows as they are, the others unit rows.
+"""The embedding of a run times some numbers, under each protocol: `gca` fits rows as they are, the others unit rows.
 
 python benchmarks/scaled_rows.py RUN [--factors 1 10 100] [--splits 5]
 """
