@@ -37,7 +37,7 @@ from progcl.data.networks import from_networkx
 from progcl.data.node_rows import JoinOptions
 from progcl.data.prepare import prepare
 from progcl.data.tables import edges_of, numbered_graph
-from progcl.data.weights import UNUSED
+from progcl.data.weights import UnusedWeights
 from progcl.embed import choose_settings
 from progcl.errors import InputError, ProgclWarning
 from progcl.precision import single_precision
@@ -216,9 +216,9 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         if not reset:
             return self.model_.schema.prepare(raw)
         data = prepare(raw, self._directed)
-        if unused := [remark for remark in data.remarks if remark.endswith(UNUSED)]:
+        if unused := [remark for remark in data.remarks if isinstance(remark, UnusedWeights)]:
             what = unused[0].partition(":")[0]
-            message = f'{what}: ProGCL(weight="NAME") {UNUSED}, weight="none" goes without'
+            message = f'{what}: ProGCL(weight="NAME") makes it the weights of edges, weight="none" goes without'
             warnings.warn(message, ProgclWarning, stacklevel=3)
         if self.verbose:
             print("".join(f"note: {remark}\n" for remark in data.remarks), file=sys.stderr, end="")

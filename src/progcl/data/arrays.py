@@ -16,7 +16,7 @@ import scipy.sparse
 from progcl.data.columns import find_column
 from progcl.data.matrix_market import read_matrix_market
 from progcl.data.tables import RawGraph, Table, as_array, edges_of, numbered_graph
-from progcl.data.weights import NO_WEIGHTS, describe_unused, refuse_name, to_weights
+from progcl.data.weights import NO_WEIGHTS, UnusedWeights, refuse_name, to_weights
 from progcl.errors import InputError
 from progcl.files import load_npy, load_npz, require_counted, require_sized
 
@@ -182,7 +182,7 @@ def _find_weights(
     for name in (name for name in WEIGHT_NAMES if name in arrays):
         return to_weights(arrays[name], edges, name), (f"weights of edges are read from `{name}`",)
     unused = [name for name in MAYBE_WEIGHTS if name in present] if entries is None else []
-    return entries, (describe_unused(unused, "array"),) if unused else ()
+    return entries, (UnusedWeights(unused, "array"),) if unused else ()
 
 
 def _csr_matrix(arrays: Arrays, prefix: str) -> Any:

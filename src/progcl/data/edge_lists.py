@@ -26,7 +26,7 @@ from progcl.data.columns import (
 )
 from progcl.data.delimited import FREE_TEXT, TextFile
 from progcl.data.tables import RawGraph, link_names
-from progcl.data.weights import NO_WEIGHTS, UNUSED, describe_unused, find_attributes, read_attribute, read_weights
+from progcl.data.weights import NO_WEIGHTS, UnusedWeights, find_attributes, read_attribute, read_weights
 from progcl.errors import InputError
 
 MIN_ROWS_BELOW_HEADER = 10  # in a shorter file, two words that never come again may well be an edge
@@ -87,7 +87,7 @@ def read_edges(
     if third is not None and weight is not None:
         values = third if attribute is None else read_attribute(third, attribute)
         weights = read_weights(values, attribute or weight, _locator(file))
-    remarks = [remark for remark in remarks if not (wants_none and remark.endswith(UNUSED))]
+    remarks = [remark for remark in remarks if not (wants_none and isinstance(remark, UnusedWeights))]
     remarks += _describe_names((first, second), pair, bool(file.has_header))
     return replace(link_names(*pair), remarks=tuple(remarks), weights=weights)
 
@@ -173,7 +173,7 @@ def _describe_unread(file: TableFile, unread: list[str], weight: str | None) -> 
     unread = [name for name in unread if name]  # without a name are the numbers of rows that pandas writes
     if isinstance(file, TextFile) and file.delimiter == FREE_TEXT and unread:
         attributes = find_attributes(file.first[2])
-        return [describe_unused(attributes, "attribute")] if attributes else _describe_weights(file, unread)
+        return [UnusedWeights(attributes, "attribute")] if attributes else _describe_weights(file, unread)
     return _describe_weights(file, unread)
 
 
@@ -182,7 +182,7 @@ def _describe_weights(file: TableFile, unread: list[str]) -> list[str]:
     numeric = [name for name in unread if file.is_numeric(name) and name.lower() not in ID_HEADERS]
     others = [name for name in unread if name not in numeric]
     remarks = [f"further columns are not read: {quote_names(others)}"] if others else []
-    return [*remarks, describe_unused(numeric)] if numeric else remarks
+    return [*remarks, UnusedWeights(numeric)] if numeric else remarks
 
 
 def _locator(file: TableFile) -> Callable[[int], str]:

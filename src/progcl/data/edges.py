@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, contains_self_loops, to_undirected
 
 from progcl.data.tables import as_array
-from progcl.data.weights import NO_WEIGHTS, describe_unused, to_weights, validate_weights
+from progcl.data.weights import NO_WEIGHTS, UnusedWeights, to_weights, validate_weights
 from progcl.errors import InputError, count_noun, suggest
 
 EDGE_ATTRIBUTES = ("edge_weight", "edge_forward")  # one for each edge
@@ -101,7 +101,7 @@ def choose_edge_weight(data: Data, name: str | None) -> dict[str, Any]:
         raise InputError(f"the graph has no attribute `{name}`", suggest(name, list(data.to_dict())))
     weight = data.get(name or "edge_weight")
     if weight is None and data.get("edge_attr") is not None and len(data.edge_attr) == data.edge_attr.numel():
-        return {"remarks": [describe_unused(["edge_attr"], "attribute")]}
+        return {"remarks": [UnusedWeights(["edge_attr"], "attribute")]}
     return {} if weight is None else {"edge_weight": weight}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from progcl.data.columns import Array, Column, code_text
 from progcl.data.tables import RawGraph, named_graph, number_names
 from progcl.data.weights import HINT as WEIGHT_HINT
-from progcl.data.weights import NO_WEIGHTS, describe_unused, read_weights
+from progcl.data.weights import NO_WEIGHTS, UnusedWeights, read_weights
 from progcl.errors import InputError, suggest
 from progcl.files import open_binary, open_text
 
@@ -104,7 +104,7 @@ def _weigh(graph: RawGraph, edges: Sequence[Mapping[str, Any]], weight: str | No
         return graph
     if weight is None:
         numeric = [name for name, value in edges[0].items() if isinstance(value, Real) and name not in LINK_ENDS]
-        return replace(graph, remarks=(describe_unused(numeric, "attribute"),)) if numeric else graph
+        return replace(graph, remarks=(UnusedWeights(numeric, "attribute"),)) if numeric else graph
     known = sorted({str(name) for attributes in edges for name in attributes} - LINK_ENDS)
     if weight not in known:
         raise InputError(f"no edge has the attribute `{weight}`, which --weight names", suggest(weight, known))

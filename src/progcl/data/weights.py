@@ -15,7 +15,6 @@ from progcl.errors import InputError, suggest
 
 NO_WEIGHTS = "none"  # as `data.weight`: edges are used without the weights that a file has
 LARGEST = 1e30  # sums of more would not be finite in single precision
-UNUSED = "makes it the weights of edges"  # how a remark on numbers that could be weights ends
 HINT = "weights are finite numbers from 0: the larger, the closer are the two nodes"
 
 
@@ -102,12 +101,15 @@ def refuse_name(weight: str | None, what: str) -> None:
         raise InputError(f"{what} has no weights by the name `{weight}`", "tables, attributes and .npz have names")
 
 
-def describe_unused(names: list[str], of: str = "column") -> str:
-    """A sentence on numbers of edges that could be weights, and how to use them: first those that are named so."""
-    names = sorted(names, key=lambda name: name.lower() not in WEIGHT_HEADERS)
-    flag = names[0] if names[0].replace("_", "").isalnum() else f'"{names[0]}"'
-    what = f"the {of} {quote_names(names)} is" if len(names) == 1 else f"the {of}s {quote_names(names)} are"
-    return f"{what} not used: --weight {flag} {UNUSED}"
+class UnusedWeights(str):
+    """A remark on numbers of edges that could be weights, and how to use them: first those that are named so."""
+
+    def __new__(cls, names: list[str], of: str = "column") -> UnusedWeights:
+        """Of the columns, attributes or arrays `names`."""
+        names = sorted(names, key=lambda name: name.lower() not in WEIGHT_HEADERS)
+        flag = names[0] if names[0].replace("_", "").isalnum() else f'"{names[0]}"'
+        what = f"the {of} {quote_names(names)} is" if len(names) == 1 else f"the {of}s {quote_names(names)} are"
+        return super().__new__(cls, f"{what} not used: --weight {flag} makes it the weights of edges")
 
 
 def _is_weight(text: str) -> bool:
