@@ -2,7 +2,7 @@
 
     python benchmarks/tables.py     after `progcl reproduce`
 
-A table stands between `<!-- progcl reproduce table2 --data photo -->` and `<!-- end -->`.
+A table stands between `<!-- progcl reproduce table2 --data photo [--rows dgi,gca] [--short] -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from progcl.experiments.ledger import Ledger
-from progcl.experiments.render import refresh_page, render_table
+from progcl.experiments.render import refresh_page
 from progcl.experiments.tables import load_tables
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +21,7 @@ def main() -> None:
     tables, ledger = load_tables(), Ledger(ROOT / "results" / "ledger.jsonl")
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         old = page.read_text()
-        new = refresh_page(old, lambda table, data: render_table(tables[table], data, ledger))
+        new = refresh_page(old, tables, ledger)
         if new != old:
             page.write_text(new)
             print(page.relative_to(ROOT))

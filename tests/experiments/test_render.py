@@ -127,8 +127,16 @@ def test_a_plan_tells_states_runs_and_time(table: Table, ledger: Ledger) -> None
     assert lines[-1].startswith("5 runs to do, about 2 min, and 4 whose time is not known")
 
 
-def test_a_page_is_made_anew_between_its_markers() -> None:
-    page = "a\n<!-- progcl reproduce table2 --data photo -->\nold\nlines\n<!-- end -->\nb\n<!-- end -->\n"
-    new = refresh_page(page, lambda table, data: f"{table} of {data}")
-    assert new == "a\n<!-- progcl reproduce table2 --data photo -->\ntable2 of photo\n<!-- end -->\nb\n<!-- end -->\n"
-    assert refresh_page(new, lambda table, data: f"{table} of {data}") == new
+def test_a_page_is_made_anew_between_its_markers(table: Table, ledger: Ledger) -> None:
+    fill(ledger, table.columns["csbm"].cells["grace"], [60, 62])
+    begin, end = f"<!-- progcl reproduce {table.name} --data csbm --rows grace --short -->", "<!-- end -->"
+    new = refresh_page(f"a\n{begin}\nold\nlines\n{end}\nb\n{end}\n", {table.name: table}, ledger)
+    lines = new.splitlines()
+    assert (lines[:2], lines[-3:]) == (["a", begin], [end, "b", end])
+    assert lines[4] == "|  | clean | gca | bgrl | published | gain of mining | seeds |"
+    assert [line.split(" | ")[-1] for line in lines if "GRACE" in line] == ["2 |"]
+    assert "hcl" not in new.lower()
+    assert refresh_page(new, {table.name: table}, ledger) == new
+    whole = refresh_page(new.replace(" --rows grace --short", ""), {table.name: table}, ledger)
+    assert "verdict" in whole
+    assert "hcl" in whole.lower()

@@ -24,6 +24,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--fast", action="store_true", help="short runs, kept apart: to see that everything works")
     parser.add_argument("--dry-run", action="store_true", help="print the plan with its time, and stop")
     parser.add_argument("--only-ledger", action="store_true", help="print what is there: read no data, run nothing")
+    parser.add_argument("--short", action="store_true", help="print fewer columns, and no notes")
     parser.add_argument("--ledger", type=str, default=LEDGER, help="file of finished runs")
     parser.add_argument("--out", type=str, default=RUNS, help="folder of run folders, from which killed runs go on")
     add_data_root(parser)
@@ -34,7 +35,9 @@ def _run(options: dict[str, Any]) -> None:
 
     tables, ledger = load_tables(), Ledger(Path(options.get("ledger", LEDGER)))
     if not options.get("table"):
-        given = [key for key in ("data", "rows", "seeds", "fast", "dry_run", "only_ledger") if options.get(key)]
+        given = [
+            key for key in ("data", "rows", "seeds", "fast", "dry_run", "only_ledger", "short") if options.get(key)
+        ]
         if given:
             raise InputError(f"`--{given[0].replace('_', '-')}` needs a table", f"known: {', '.join(tables)}")
         print(_list_tables(tables, ledger, options.get("data_root")))
@@ -62,7 +65,8 @@ def _reproduce(table: Table, ledger: Any, options: dict[str, Any]) -> None:
         _run_missing(plan, ledger, options)
         plan = make_plan(table, cells, ledger, checksum, **shared)
     for data in dict.fromkeys(row.cell.data for row in plan):
-        print(format_table(table, [row for row in plan if row.cell.data == data], fast), end="\n\n")
+        rows = [row for row in plan if row.cell.data == data]
+        print(format_table(table, rows, fast, short=bool(options.get("short"))), end="\n\n")
 
 
 def _run_missing(plan: list[Any], ledger: Any, options: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, stdev
 
 from progcl.budget import format_seconds
@@ -15,7 +15,9 @@ from progcl.experiments.tables import PROTOCOLS, Cell, Table
 
 CLOSE, FAR = 0.5, 1.5  # points: as published up to the first, to be looked into beyond the second
 HEAD = ("", *PROTOCOLS, "published", "difference", "gain of mining", "seeds", "training", "memory", "verdict")
-MARKER = re.compile(r"(<!-- progcl reproduce (\S+) --data (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SHORT = ("", *PROTOCOLS, "published", "gain of mining", "seeds")
+OPTIONS = r"(?P<table>\S+) --data (?P<data>\S+)( --rows (?P<rows>\S+))?(?P<short> --short)?"
+MARKER = re.compile(rf"(?P<begin><!-- progcl reproduce {OPTIONS} -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 
 def format_plan(rows: Iterable[PlannedRow], ledger: Ledger) -> str:
@@ -36,13 +38,15 @@ def format_plan(rows: Iterable[PlannedRow], ledger: Ledger) -> str:
     return "\n".join([align(lines), summary + (": training, and the probe under three protocols" if runs else "")])
 
 
-def format_table(table: Table, rows: Sequence[PlannedRow], fast: bool = False) -> str:
-    """Markdown table of one data set, and notes on its rows."""
+def format_table(table: Table, rows: Sequence[PlannedRow], fast: bool = False, short: bool = False) -> str:
+    """Markdown table of one data set, and notes on its rows; `short` has fewer columns and no notes."""
     planned = {row.cell.row: row for row in rows}
     cells = [_format_row(table, row, planned.get(row.cell.base or "")) for row in rows]
     title = f"**{table.columns[rows[0].cell.data].title}**, {table.title.split(' (')[0]}; "
     splits = f"{'short runs, to see that they work: no result; ' if fast else ''}mean ± std over seeds"
-    return "\n".join([title + splits, "", _markdown([HEAD, *cells]), *_notes(table, rows)])
+    kept = [HEAD.index(name) for name in (SHORT if short else HEAD)]
+    lines = [[line[column] for column in kept] for line in (HEAD, *cells)]
+    return "\n".join([title + splits, "", _markdown(lines), *([] if short else _notes(table, rows))])
 
 
 def judge(ours: float, cell: Cell) -> str:
@@ -60,14 +64,19 @@ def judge(ours: float, cell: Cell) -> str:
     return verdict + silent + (", shorter run" if cell.length else "")
 
 
-def refresh_page(text: str, render: Callable[[str, str], str]) -> str:
-    """A page with new tables; they stand between `<!-- progcl reproduce T --data D -->` and `<!-- end -->`."""
-    return MARKER.sub(lambda match: f"{match[1]}{render(match[2], match[3])}\n{match[4]}", text)
+def refresh_page(text: str, tables: Mapping[str, Table], ledger: Ledger) -> str:
+    """A page with new tables, made from what the ledger has.
 
+    They stand between `<!-- progcl reproduce TABLE --data DATA [--rows A,B] [--short] -->` and `<!-- end -->`.
+    """
 
-def render_table(table: Table, data: str, ledger: Ledger) -> str:
-    """The table of one data set from what the ledger has."""
-    return format_table(table, make_plan(table, table.select([data]), ledger, recall_checksums(ledger)))
+    def render(match: re.Match[str]) -> str:
+        table, rows = tables[match["table"]], (match["rows"] or "").split(",")
+        cells = table.select([match["data"]], filter(None, rows))
+        plan = make_plan(table, cells, ledger, recall_checksums(ledger))
+        return f"{match['begin']}{format_table(table, plan, short=bool(match['short']))}\n{match['end']}"
+
+    return MARKER.sub(render, text)
 
 
 def align(lines: Sequence[Sequence[str]]) -> str:
