@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,3 +130,23 @@ def test_python_m_progcl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setattr(sys, "argv", ["progcl", "ls", "presets"])
     runpy.run_module("progcl", run_name="__main__")
     assert "photo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), "there is not enough memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "there is not enough memory"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_a_lack_of_memory_or_room_is_one_line_and_a_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, message: str
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("progcl.cli.main._run", fail)
+    text = refusal(capsys, "train", "csbm")
+    assert message in text
+    assert "hint: " in text

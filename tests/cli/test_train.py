@@ -127,3 +127,25 @@ def test_a_run_that_is_stopped_before_it_begins_leaves_nothing(
     assert stop.value.code == 143
     assert "to continue" not in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("processes", "flags", "message"),
+    [
+        ("2", ["--probe.compare", "false"], "several processes need --out"),
+        ("2", ["--probe.compare", "true", "--out", "run"], "a comparison runs in one process"),
+        ("1", ["--probe.compare", "true", "--out", "run", "--tensorboard"], "a comparison is several runs"),
+    ],
+)
+def test_what_several_processes_or_runs_cannot_do_is_refused_before_anything_is_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    processes: str,
+    flags: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", processes)
+    assert message in refusal(capsys, "train", "csbm", *FLAGS, *flags)
+    assert not list(tmp_path.iterdir())

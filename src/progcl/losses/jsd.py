@@ -13,6 +13,7 @@ from progcl.losses.numerics import full_precision, normalize_rows
 from progcl.miners.base import iterate_blocks
 
 EPSILON = 1e-6  # inside the logarithms, as in the original
+TILE_ROWS = 1024
 
 
 class NeighborJSD(nn.Module):
@@ -25,7 +26,7 @@ class NeighborJSD(nn.Module):
     Sun, Chen, Qiao, Zheng, Wang: Single-View Graph Contrastive Learning with Soft Neighborhood Awareness (2025).
 
     Args:
-        block_size: rows at a time; memory grows with it, the result does not change
+        block_size: rows of a tile; memory grows with it, the result does not change
     """
 
     def __init__(self, block_size: int | None = None) -> None:
@@ -43,34 +44,46 @@ class NeighborJSD(nn.Module):
         rows = torch.arange(len(h), device=h.device)
         pairs = torch.cat([positives.to(h.device), torch.stack([rows, rows])], dim=1)
         key = (pairs[0] * len(h) + pairs[1]).unique()
-        counts = torch.bincount(key // len(h), minlength=len(h))
         with full_precision(h):
             (z,) = normalize_rows(h)
-            loss: Tensor = _JSD.apply(z, row_pointer(counts), key % len(h), self.block_size)  # type: ignore[no-untyped-call]
+            loss: Tensor = _JSD.apply(z, key // len(h), key % len(h), self.block_size or TILE_ROWS)  # type: ignore[no-untyped-call]
             return loss.to(h.dtype)
 
 
 class _JSD(torch.autograd.Function):
-    """Computes the gradient together with the loss: what is saved for the backward pass is of size [N, d]."""
+    """Computes the gradient together with the loss: what is saved for the backward pass is of size [N, d].
+
+    D is symmetric, so that the tile of rows a and columns b > a serves the terms of b and a, too.
+    """
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, rowptr: Tensor, column: Tensor, block_size: int | None) -> Tensor:
+    def forward(ctx: Any, z: Tensor, row: Tensor, column: Tensor, side: int) -> Tensor:
+        near = torch.bincount(row, minlength=len(z)).to(z.dtype)  # of every row, itself included
+        far = (len(z) - near).clamp_min(1)
+        pairs = _TilePairs(row, column, len(z), side)
         total, grad = z.new_zeros(()), torch.zeros_like(z)
-        for rows in iterate_blocks(len(z), block_size):
-            counts = rowptr[rows.start : rows.stop + 1].diff()
-            row = torch.arange(len(counts), device=z.device).repeat_interleave(counts)
-            pair = (row, column[rowptr[rows.start] : rowptr[rows.stop]])
-            near, far = counts.to(z.dtype).unsqueeze(1), (len(z) - counts).clamp_min(1).to(z.dtype).unsqueeze(1)
-            d = (z[rows] @ z.T).add_(1).div_(2).clamp_(0, 1)
-            positive = d[pair] + EPSILON
-            rest = 1 - d + EPSILON
-            terms = rest.log().div_(far)
-            terms[pair] = positive.log() / near[row, 0]
-            total -= terms.sum()
-            slope = rest.reciprocal_().div_(2 * far)
-            slope[pair] = -0.5 / positive / near[row, 0]
-            grad[rows] += slope @ z
-            grad += slope.T @ z[rows]
+        blocks = list(iterate_blocks(len(z), side))
+        for a, rows in enumerate(blocks):
+            for b, columns in enumerate(blocks[a:], start=a):
+                d = (z[rows] @ z[columns].T).add_(1).div_(2).clamp_(0, 1)
+                rest = 1 - d + EPSILON
+                weight = (1 / far[rows]).unsqueeze(1).repeat(1, d.size(1))
+                positives = [(pairs.of(a, b), near[rows])]
+                weight[positives[0][0]] = 0
+                if b > a:
+                    backward = pairs.of(b, a)[::-1]
+                    mirrored = (1 / far[columns]).expand_as(d).contiguous()
+                    mirrored[backward] = 0
+                    weight += mirrored
+                    positives.append((backward, near[columns]))
+                total -= (rest.log() * weight).sum()
+                slope = weight.div_(rest).div_(2)
+                for direction, (pair, counts) in enumerate(positives):
+                    count, positive = counts[pair[direction]], d[pair] + EPSILON
+                    total -= (positive.log() / count).sum()
+                    slope[pair] -= 0.5 / positive / count  # a pair is there once, so that no entry is written twice
+                grad[rows] += slope @ z[columns]
+                grad[columns] += slope.T @ z[rows]
         ctx.save_for_backward(grad / len(z))
         return total / len(z)
 
@@ -78,3 +91,20 @@ class _JSD(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         (grad,) = ctx.saved_tensors
         return grads[0] * grad, None, None, None
+
+
+class _TilePairs:
+    """Pairs (row, column) of N rows by the tile that they are in."""
+
+    def __init__(self, row: Tensor, column: Tensor, rows: int, side: int) -> None:
+        self._tiles = -(-rows // side)
+        tile = row // side * self._tiles + column // side
+        order = tile.argsort(stable=True)
+        self._start = row_pointer(torch.bincount(tile, minlength=self._tiles**2)).tolist()
+        self._row, self._column = row[order] % side, column[order] % side
+
+    def of(self, a: int, b: int) -> tuple[Tensor, Tensor]:
+        """Rows and columns within the tile in row a and column b of tiles."""
+        tile = a * self._tiles + b
+        those = slice(self._start[tile], self._start[tile + 1])
+        return self._row[those], self._column[those]
