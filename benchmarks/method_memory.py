@@ -42,9 +42,12 @@ def main() -> None:
     if not options.table:
         done = {entry["row"] for entry in read_ledger(LEDGER)}
         run_missing(__file__, [(row,) for row in options.rows if row not in done], LEDGER)
-    print("| system | peak memory, GB |\n|-|-|")
+    by_peak: dict[str, list[str]] = {}
     for entry in sorted(read_ledger(LEDGER), key=lambda entry: list(cells).index(entry["row"])):
-        print(f"| {entry['row']} | {entry['peak_mb'] / 1000:.1f} |")
+        by_peak.setdefault(f"{entry['peak_mb'] / 1000:.1f}", []).append(f"`{entry['row']}`")
+    print("| peak memory, GB | systems |\n|-|-|")
+    for peak in sorted(by_peak):
+        print(f"| {peak} | {', '.join(by_peak[peak])} |")
 
 
 def measure(row: str) -> dict[str, Any]:
