@@ -19,7 +19,7 @@ import torch
 from safetensors.numpy import save_file
 
 from progcl import InputError, load_config
-from progcl.checksums import DamagedFile
+from progcl.checksums import DamagedFile, read_json
 from progcl.data.formats import read_graph
 from progcl.data.frames import read_edge_value
 from progcl.data.synthetic import csbm
@@ -128,7 +128,7 @@ GRAPHS: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "no mtx rows": ("g.mtx", lambda: (MTX.format("array real") + "0 2\n1\n").encode(), "no rows and columns"),
     "oblong mtx": ("g.mtx", lambda: b"%%MatrixMarket matrix array real symmetric\n9 2\n1\n2\n3\n4\n", "symmetry"),
     "gzip": ("g.csv.gz", zeros_gzip, "times the file"),
-    "gzip mtx": ("g.mtx.gz", zeros_gzip, "cannot be read"),
+    "gzip mtx": ("g.mtx.gz", zeros_gzip, "times the file"),
     "gzip json": ("g.json.gz", zeros_gzip, "times the file"),
     "gzip graphml": ("g.graphml.gz", zeros_gzip, "times the file"),
     "parquet": ("g.parquet", lambda: parquet(9 * 10**6), "its columns would be"),
@@ -249,3 +249,18 @@ def test_memory_that_is_limited_refuses_arrays_that_would_exceed_it(tmp_path: Pa
     np.savez(tmp_path / "g.npz", edge_index=EDGES, x=np.zeros((3, 10**7), np.float32))
     with limit_memory(1e8), pytest.raises(InputError, match="of memory are needed, 0 MB are left"):
         read_graph(str(tmp_path / "g.npz"))
+
+
+def test_a_damaged_file_of_a_run_is_not_to_be_saved_in_another_way(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(DamagedFile, match="--resume") as damage:
+        read_json(path)
+    assert "UTF-8" not in str(damage.value.hint)
+
+
+def test_the_size_that_a_compressed_file_declares_is_enough_to_refuse_it(tmp_path: Path) -> None:
+    path = tmp_path / "g.csv.gz"
+    path.write_bytes(gzip.compress(b"0,1\n")[:-4] + (4 * 10**9).to_bytes(4, "little"))
+    with pytest.raises(InputError, match="would be 4,000,000,000 bytes"):
+        open_text(path)

@@ -163,6 +163,11 @@ def test_importing_leaves_global_state_alone() -> None:
             )
 
 
+def test_importing_a_public_name_draws_no_random_number() -> None:
+    code = "import random; random.seed(1); state = random.getstate(); from progcl import fit, ProGCL, InfoNCE;"
+    assert run_python(code + "print(random.getstate() == state)") == "True"
+
+
 def test_large_tensors_ask_for_huge_pages_unless_the_user_says_otherwise() -> None:
     if not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists():
         pytest.skip("the system has no huge pages to ask for")

@@ -2,7 +2,11 @@
 
 import json
 import os
+import re
+import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +20,22 @@ from progcl.cli.main import main
 from progcl.evaluation import scoring
 from progcl.evaluation.probe import PROTOCOLS, SplitScore, probe_clean
 from progcl.training.files import load_embeddings
+from support.commands import refusal
 from support.runs import read_result, small
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mixture fitted", "ignore:no mining")
 QUICK = ["--train.epochs=2", "--encoder.hidden=16", "--probe.splits=3"]
 EMBED = ["embed", "g.csv", "--features", "x.csv", "--labels", "y.csv", "-o", "out", *QUICK]
+
+
+LOCK_AND_WAIT = """
+from pathlib import Path
+from progcl.training.lock import lock_folder
+
+with lock_folder(Path("out")):
+    print(flush=True)
+    input()
+"""
 
 
 def fail_after(splits: int, happen: Callable[[], object]) -> Callable[..., Iterator[SplitScore]]:
@@ -37,7 +52,7 @@ def fail_after(splits: int, happen: Callable[[], object]) -> Callable[..., Itera
     return probe
 
 
-def interrupt() -> None:
+def interrupt(*_: Any, **__: Any) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -61,7 +76,7 @@ def test_ctrl_c_while_scoring_keeps_what_there_is(
         main(EMBED)
     err = capsys.readouterr().err
     assert "the embeddings in out are complete" in err
-    assert "to score them: progcl eval out\nto see them: progcl report out\n" in err
+    assert re.search("for what is left: progcl embed .*--resume\nto see them: progcl report out\n", err)
     assert Path("out/embeddings.parquet").exists()
     score = read_result(Path("out"))["score"]
     assert len(score["accuracies"] if score else ()) == min(splits, 3)
@@ -130,9 +145,56 @@ def test_a_stopped_training_goes_on_and_a_stopped_scoring_is_scored(
         main([*command, "--out", "run"])
     err = capsys.readouterr().err
     assert "mean ± std of 1 splits" in err
-    assert "to score them: progcl eval run" in err
     monkeypatch.setitem(PROTOCOLS, "clean", probe_clean)
     main(["eval", "run", "--splits", "2"])
     assert len(read_result(Path("run"))["score"]["accuracies"]) == 1  # with options, nothing is stored
-    main(["eval", "run"])
+    again = re.search("for what is left: progcl (.*)", err)
+    assert again
+    main(shlex.split(again[1]))
     assert len(read_result(Path("run"))["score"]["accuracies"]) == 2
+
+
+@pytest.mark.parametrize("left", [["--clusters", "3"], ["--clusters", "3", "--memory", "8GB"]])
+def test_a_run_without_labels_that_is_stopped_while_its_report_is_drawn_goes_on(
+    left: list[str], user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_labels = EMBED[: EMBED.index("--labels")] + EMBED[EMBED.index("--labels") + 2 :]
+    with monkeypatch.context() as patch:
+        patch.setattr("progcl.embed.write_report", interrupt)
+        with pytest.raises(SystemExit, match="130"):
+            main([*without_labels, *left])
+    assert not Path("out/report.html").exists()
+    again = re.search("for what is left: progcl (.*)", capsys.readouterr().err)
+    assert again
+    assert all(word in shlex.split(again[1]) for word in left[2:])
+    main(shlex.split(again[1]))
+    assert Path("out/report.html").exists()
+
+
+def test_a_graph_with_its_nodes_in_another_order_is_not_scored_as_the_embedded_one(
+    user_graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(EMBED)
+    before = read_result(Path("out"))
+    for file in (Path("g.csv"), Path("x.csv")):
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")
+    for command in ("eval", "report", "links"):
+        assert "another order of them" in refusal(capsys, command, "out")
+    assert read_result(Path("out")) == before
+    capsys.readouterr()
+    main(["export", "out", "--clusters", "3", "--out", "exported.npz"])
+    assert "not compared with labels: the graph has other nodes" in capsys.readouterr().err
+
+
+def test_scores_are_not_stored_beside_a_run_that_is_under_way(
+    user_graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(EMBED)
+    owner = [sys.executable, "-c", LOCK_AND_WAIT]
+    with subprocess.Popen(owner, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout
+        other.stdout.readline()
+        assert "is under way" in refusal(capsys, "eval", "out")
+        other.communicate("\n")
+    main(["eval", "out"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -74,4 +75,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: `progcl --help` does not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'progcl' has no attribute '{name}'")
-    return getattr(import_module(f"progcl.{_HOMES[name]}"), name)
+    state = random.getstate()  # of which rich, that others import, takes a number
+    try:
+        return getattr(import_module(f"progcl.{_HOMES[name]}"), name)
+    finally:
+        random.setstate(state)

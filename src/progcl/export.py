@@ -7,7 +7,7 @@ import difflib
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,18 +44,31 @@ class Format:
     has_columns: bool = True
 
 
-def load_run_embeddings(run: Path, nodes: int | None = None) -> Embeddings:
+def load_run_embeddings(run: Path, nodes: Sequence[str] | None = None) -> Embeddings:
     """Load embeddings and node names of a finished run.
 
+    Args:
+        run: its folder
+        nodes: names of the nodes of the graph that it is used with
+
     Raises:
-        InputError: if it is not finished, if its result is damaged, or if it has not so many nodes
+        InputError: if it is not finished, if its result is damaged, or if it has other nodes
     """
     require_finished(run)
     read_json(run / "result.json")
     embeddings = load_embeddings(run / "embeddings.npz")
-    if nodes not in (None, len(embeddings.ids)):
-        raise InputError(f"`{run}` has embeddings of {len(embeddings.ids)} nodes, the graph has {nodes}", REWRITE)
+    if nodes is not None:
+        require_same_nodes(embeddings.ids, nodes)
     return embeddings
+
+
+def require_same_nodes(ids: Sequence[str], nodes: Sequence[str]) -> None:
+    """Raise `InputError` unless a graph has the nodes that were embedded, in the same order."""
+    hint = "embed it again: `progcl embed` with --force"
+    if len(ids) != len(nodes):
+        raise InputError(f"there are embeddings of {len(ids)} nodes, the graph has {len(nodes)}", hint)
+    if list(ids) != list(nodes):
+        raise InputError("the graph has other nodes than when it was embedded, or another order of them", hint)
 
 
 def require_run(run: Path, *others: str) -> None:

@@ -55,7 +55,8 @@ def read_file(
         raise type(known)(message, known.hint or hint) from None
     except Exception as unknown:  # a broken file makes parsers raise nearly anything
         reason, better_hint = _explain(unknown)
-        raise error(f"`{path}` {problem}: {reason}", better_hint or hint) from None
+        is_own = error is not InputError  # a file of a run, which no user saves in another way
+        raise error(f"`{path}` {problem}: {reason}", (not is_own and better_hint) or hint) from None
 
 
 def require_counted(count: int, size: float, what: str) -> None:
@@ -150,6 +151,15 @@ class _BoundedGzip(io.RawIOBase):
         self.packed, self.size, self.expanded = open_bytes(path), path.stat().st_size, 0
         self.file = gzip.GzipFile(fileobj=self.packed)
         self.most = min(max(FREE_BYTES, EXPANSION * self.size), memory_left() / COPIES)
+        self._check_claim()
+
+    def _check_claim(self) -> None:
+        """Refuse at once what the last four bytes declare to be too large; modulo 2³², so that it may be larger."""
+        self.packed.seek(-min(4, self.size), io.SEEK_END)
+        claim = int.from_bytes(self.packed.read(4), "little")
+        self.packed.seek(0)
+        if claim > self.most:
+            require_sized(claim, self.size)
 
     def readable(self) -> bool:
         return True

@@ -19,8 +19,10 @@ from progcl.config.schema import DataConfig
 from progcl.data.datasets import FILE, OWN, load_data
 from progcl.data.formats import read_graph
 from progcl.data.holdout import hold_out_links
+from progcl.data.walk_factors import node_names
 from progcl.errors import InputError, in_range
 from progcl.evaluation.links import LinkScore, score_links
+from progcl.export import require_same_nodes
 from progcl.neighbors import TILE_COLUMNS, TILE_ROWS, cosine_tiles, row_norms
 from progcl.progress import bar
 
@@ -51,10 +53,7 @@ def load_edges(
     # A file is read as it is: to prepare it takes time and adds nothing here
     is_file, whole = config.name == FILE, replace(config, holdout=0.0)
     data = read_graph(**config.options()) if is_file else load_data(whole, root, run)
-    nodes = data.get("ids") or [str(node) for node in range(int(data.num_nodes))]
-    if nodes != ids:
-        hint = "embed it again: `progcl embed` with --force"
-        raise InputError("the graph has other nodes than when it was embedded", hint)
+    require_same_nodes(ids, node_names(data))
     edges: Tensor = data.edge_index
     return edges
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch_geometric.data import Data
 from progcl.budget import Budget
 from progcl.checksums import read_json
 from progcl.config import Config, to_dict
+from progcl.data.walk_factors import node_names
 from progcl.errors import InputError, warn
 from progcl.evaluation.health import describe_harm
 from progcl.evaluation.links import LinkScore
@@ -23,6 +25,7 @@ from progcl.evaluation.scores import Score, describe_run, save_scores
 from progcl.evaluation.scoring import Scores, Vectors, baselines, limit_seconds, score_each
 from progcl.export import load_run_embeddings
 from progcl.training.files import write_json
+from progcl.training.lock import lock_folder
 
 PACKAGES = ("progcl", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 
@@ -122,8 +125,16 @@ def rescore(run: Path, config: Config, data: Data, keep: bool) -> Scores:
         config: of the run, perhaps with another section `probe`
         data: its graph
         keep: store the scores in the folder, where the report finds them
+
+    Raises:
+        InputError: if the graph has other nodes, or if scores are to be stored and the run is under way
     """
-    vectors, stored = load_run_embeddings(run, nodes=int(data.num_nodes)).vectors, read_json(run / "result.json")
+    with lock_folder(run) if keep else nullcontext():
+        return _rescore(run, config, data, keep)
+
+
+def _rescore(run: Path, config: Config, data: Data, keep: bool) -> Scores:
+    vectors, stored = load_run_embeddings(run, node_names(data)).vectors, read_json(run / "result.json")
     config = replace(config, probe=replace(config.probe, limit=None))
     start, own = time.perf_counter(), describe_run(config, stored["facts"])
 

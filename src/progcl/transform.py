@@ -18,6 +18,7 @@ from progcl.data.walk_factors import node_names
 from progcl.export import load_run_embeddings, write_parquet
 from progcl.training.alignment import measure_shift
 from progcl.training.files import Embeddings, save_embeddings, write_json
+from progcl.training.lock import lock_folder
 from progcl.training.model import Model
 from progcl.training.model_file import read_alike, require_free_result
 
@@ -91,9 +92,9 @@ def describe_comparison(facts: Mapping[str, Any]) -> str:
 
 def _write(out: Path, result: Embeddings, facts: Mapping[str, Any]) -> None:
     """Write a folder that `neighbors` and `export` read."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "result.json").unlink(missing_ok=True)  # written last, it marks a complete result
-    save_embeddings(out / "embeddings.npz", result.vectors, result.ids)
-    if find_spec("pyarrow"):
-        write_parquet(out / "embeddings.parquet", result.vectors, result.ids)
-    write_json(out / "result.json", facts)
+    with lock_folder(out):
+        (out / "result.json").unlink(missing_ok=True)  # written last, it marks a complete result
+        save_embeddings(out / "embeddings.npz", result.vectors, result.ids)
+        if find_spec("pyarrow"):
+            write_parquet(out / "embeddings.parquet", result.vectors, result.ids)
+        write_json(out / "result.json", facts)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,6 +25,14 @@ def test_mapped_features_are_written_once_and_recognized(tmp_path: Path) -> None
         with pytest.raises(InputError, match="other features"):
             load_dataset("csbm", mapped=str(path), nodes=nodes, degree=degree)
     assert {file.name for file in path.parent.iterdir()} == {"x.npy", "x.npy.json"}
+
+
+def test_mapped_features_of_another_shape_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    load_dataset("csbm", mapped=str(path), nodes=100)
+    np.save(path, np.zeros((60, 16), dtype=np.float32))
+    with pytest.raises(InputError, match=r"holds features \[60, 16\], not \[100, "):
+        load_dataset("csbm", mapped=str(path), nodes=100)
 
 
 def test_mapped_features_are_written_below_the_run_or_the_data_root_alone(

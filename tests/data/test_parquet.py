@@ -69,3 +69,20 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypa
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(InputError, match=r"pip install .progcl\[parquet\]"):
         ParquetFile(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("length", [10**4, 10**6])  # stored once in a dictionary, or again and again
+def test_texts_that_are_far_larger_than_the_file_are_refused_before_they_are_expanded(
+    length: int, tmp_path: Path
+) -> None:
+    rows = 3 * 10**8 // length
+    texts = pyarrow.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), ["a" * length])
+    pyarrow.parquet.write_table(
+        pyarrow.table({"source": texts, "target": list(range(rows))}),
+        tmp_path / "t.parquet",
+        compression="zstd",
+        store_schema=False,
+    )
+    assert (tmp_path / "t.parquet").stat().st_size < 300_000
+    with pytest.raises(InputError, match="times the file"):
+        ParquetFile(tmp_path / "t.parquet").read(["source", "target"], [])

@@ -196,3 +196,12 @@ def test_bad_input_of_one_view_is_refused(case: str) -> None:
         InfoNCE(0.4)(bad, positives=PAIRS[:, :3])
     with pytest.raises(InputError, match=message):
         NeighborJSD()(bad, PAIRS[:, :3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_gradients_of_a_zero_row_are_finite(dtype: torch.dtype) -> None:
+    h = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+    h[2] = 0
+    one, other = h.clone().requires_grad_(), h.flip(0).requires_grad_()
+    for grad in torch.autograd.grad(InfoNCE(tau=0.03)(one, other), [one, other]):
+        assert grad.isfinite().all()

@@ -177,3 +177,9 @@ def test_a_process_of_another_user_is_alive(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "kill", forbid)
     with pytest.raises(InputError, match="is under way"), lock_folder(tmp_path):
         pass
+
+
+def test_a_lock_that_names_no_process_is_damaged(tmp_path: Path) -> None:
+    write_lock(tmp_path, process="one")
+    with pytest.raises(InputError, match="it names no process"), lock_folder(tmp_path):
+        pass

@@ -100,7 +100,8 @@ def _embed(options: dict[str, Any]) -> None:
         except KeyboardInterrupt:
             if (out / "config.yaml").exists():
                 names_code = bool(options.get("allow_code") or code_names(options))
-                again = resume_command("embed", options["file"], "--out", str(out), allow_code=names_code)
+                limit = ["--memory", options["memory"]] if options.get("memory") else []
+                again = resume_command("embed", options["file"], "--out", str(out), *limit, allow_code=names_code)
                 explain_stop(out, again)
             raise
     if result.score:

@@ -157,15 +157,18 @@ def _find_clusters(run: Path, options: dict[str, Any]) -> Clusters:
     """Cluster a run, and say how good that is: by silhouette, and by labels if the graph has some."""
     from progcl.clusters import find_clusters
     from progcl.data.datasets import load_data
+    from progcl.data.walk_factors import node_names
     from progcl.evaluation.clusters import compare_with_labels, describe_clusters
-    from progcl.export import load_run_embeddings
+    from progcl.export import load_run_embeddings, require_same_nodes
 
     number = parse_clusters(options["clusters"])
-    vectors = load_run_embeddings(run).vectors
+    vectors, ids = load_run_embeddings(run)
     clusters, agreement = find_clusters(vectors, number), {}
     try:
         config = load_config(run / "config.yaml", allow_code=options.get("allow_code", False))
-        agreement = compare_with_labels(clusters, load_data(config.data, options.get("data_root"), run))
+        data = load_data(config.data, options.get("data_root"), run)
+        require_same_nodes(ids, node_names(data))
+        agreement = compare_with_labels(clusters, data)
     except InputError as error:
         _print_notes([f"clusters are not compared with labels: {error.args[0]}"])
     _print_notes([describe_clusters(clusters, agreement)])

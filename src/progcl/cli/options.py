@@ -133,8 +133,8 @@ def explain_stop(out: Path, again: str) -> None:
     print(f"\nthe embeddings in {out} are complete" + ("; scores so far:" if scores else ""), file=sys.stderr)
     if scores:
         print(format_table(scores), file=sys.stderr)
-    for what, command in {"to score them": "eval", "to see them": "report"}.items():
-        print(f"{what}: {shlex.join(['progcl', command, str(out)])}", file=sys.stderr)
+    print(f"for what is left: {again}", file=sys.stderr)
+    print(f"to see them: {shlex.join(['progcl', 'report', str(out)])}", file=sys.stderr)
 
 
 def require_files(*paths: str | None) -> None:

@@ -42,7 +42,10 @@ def write_rows(path: Path, shape: tuple[int, int], chunks: Iterable[Tensor], set
     hint = "remove it, or name another file as --data.mapped"
     if not sidecar.exists() or read_file(sidecar, lambda: json.loads(sidecar.read_text()), hint) != settings:
         raise InputError(f"`{path}` holds other features", hint)
-    return map_rows(read_file(path, lambda: np.load(path, mmap_mode="r"), hint))
+    rows = map_rows(read_file(path, lambda: np.load(path, mmap_mode="r"), hint))
+    if rows.shape != shape:
+        raise InputError(f"`{path}` holds features {list(rows.shape)}, not {list(shape)}", hint)
+    return rows
 
 
 def require_inside(path: Path, folders: Sequence[Path]) -> None:

@@ -42,15 +42,26 @@ class ParquetFile:
         """Read columns; those of types that are neither numbers, text nor lists of numbers are left out."""
         import pyarrow.parquet
 
-        metadata = pyarrow.parquet.read_metadata(self.path)
+        metadata, file_size = pyarrow.parquet.read_metadata(self.path), self.path.stat().st_size
         groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
         chunks = (group.column(place) for group in groups for place in range(group.num_columns))
-        wanted = set(names)
-        values = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.split(".")[0] in wanted)
-        require_sized(8.0 * values, self.path.stat().st_size, "its columns")
-        table = pyarrow.parquet.read_table(self.path, columns=list(names))
+        wanted = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in set(names)]
+        sizes = (max(8.0 * chunk.num_values, chunk.total_uncompressed_size) for chunk in wanted)
+        require_sized(sum(sizes), file_size, "its columns")
+        schema = pyarrow.parquet.read_schema(self.path)
+        texts = [name for name in names if pyarrow.types.is_string(schema.field(name).type)]
+        table = pyarrow.parquet.read_table(self.path, columns=list(names), read_dictionary=texts)
+        require_sized(sum(_text_bytes(table[name]) for name in texts), file_size, "its texts")
         columns = {name: from_arrow(table[name]) for name in names}
         return {name: column for name, column in columns.items() if column is not None}
+
+
+def _text_bytes(column: Any) -> int:
+    """Bytes of the texts of a dictionary-encoded column, of which the file may hold each once."""
+    from pyarrow import compute
+
+    lengths = (compute.take(compute.binary_length(chunk.dictionary), chunk.indices) for chunk in column.chunks)
+    return sum(compute.sum(each).as_py() or 0 for each in lengths)
 
 
 def from_arrow(column: Any) -> Column | None:

@@ -52,5 +52,5 @@ def _normalize(h: Tensor) -> Tensor:
         problem = "is too long" if bool(h[row].isfinite().all()) else "is not finite"
         hint = "has training diverged? Try a smaller learning rate, --train.lr"
         raise InputError(f"row {row} of the embeddings {problem}", hint)
-    unit: Tensor = h / norm.clamp_min(LEAST_NORM)
+    unit: Tensor = h / norm.masked_fill(norm == 0, 1).clamp_min(LEAST_NORM)  # gradients of a zero row stay small
     return unit

@@ -17,6 +17,7 @@ from progcl.config.options import Options
 from progcl.config.schema import Config
 from progcl.data.images import is_images
 from progcl.data.labels import node_class_names
+from progcl.data.walk_factors import node_names
 from progcl.evaluation.clusters import describe_run_clusters
 from progcl.evaluation.health import list_warnings
 from progcl.evaluation.links import LinkScore, load_link_scores
@@ -73,7 +74,7 @@ def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
 
 
 def _load_story(run: Path, data: Data, config: Config | None) -> Story:
-    vectors, ids = load_run_embeddings(run, nodes=int(data.num_nodes))
+    vectors, ids = load_run_embeddings(run, node_names(data))
     config = config or load_config(run / "config.yaml")
     result, clusters = read_json(run / "result.json"), load_clusters(run, len(ids))
     plot, own, scores = run / "curves.json", result["score"], load_scores(run)

@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -79,10 +80,16 @@ def save(path: Path, state: State, keep: Path | None = None) -> None:
     text = json.dumps(values)
 
     def write(temporary: Path) -> None:
-        try:
-            save_file(contiguous, temporary, {"values": text, KEY: _digest_state(contiguous, text)})
-        except SafetensorError as error:  # how safetensors reports a full disk
-            raise OSError(f"cannot write `{path}`: {error}") from None
+        temporary.touch()
+        # safetensors writes to a file of its own beside the one that it is asked for: killed, it leaves that behind
+        with TemporaryDirectory(dir=path.parent, prefix=".", suffix=".part") as folder:
+            file = Path(folder, path.name)
+            try:
+                save_file(contiguous, file, {"values": text, KEY: _digest_state(contiguous, text)})
+            except SafetensorError as error:  # how it reports a full disk
+                raise OSError(f"cannot write `{path}`: {error}") from None
+            file.chmod(temporary.stat().st_mode)  # as files of the user are, where safetensors lets nobody else read
+            file.replace(temporary)
 
     write_atomically(path, write, keep)
 

@@ -97,7 +97,10 @@ def _create(path: Path, owner: dict[str, Any]) -> bool:
 def _read(path: Path) -> dict[str, Any] | None:
     """The owner that a lock file names; None if there is no file."""
     try:
-        return read_json(path)
+        owner = read_json(path)
+        if not isinstance(owner.get("process"), int):
+            raise DamagedFile(f"`{path}` is damaged: it names no process")
+        return owner
     except DamagedFile as error:
         if not path.exists():
             return None

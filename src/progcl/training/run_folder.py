@@ -33,6 +33,7 @@ def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> Non
     Raises:
         InputError: if the folder cannot be used, or if the run to resume has other options
     """
+    _require_own_file(config.data.mapped, folder)
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     own = RUN_FILES | {path.name for path in mapped_files(config, folder)}
     foreign = {name for name in names if name not in own and not name.endswith(".part")}
@@ -41,6 +42,9 @@ def check_folder(folder: Path, config: Config, resume: bool, force: bool) -> Non
     if resume and "config.yaml" in names:
         stored = load_config(folder / "config.yaml", allow_code=code_names(config))
         _refuse_changes(to_dict(stored), to_dict(config), config.method.needs_labels)
+    elif resume and "checkpoint.safetensors" in names:
+        message = f"`{folder}` has a checkpoint, and no config.yaml that says what it was made with"
+        raise InputError(message, "start again with --force")
     elif "config.yaml" in names and not force:
         hint = "go on with --resume, overwrite with --force, or choose another --out"
         raise InputError(f"`{folder}` holds a run already", hint)
@@ -56,14 +60,15 @@ def mapped_files(config: Config, folder: Path) -> set[Path]:
 def clear_folder(folder: Path, config: Config) -> None:
     """Remove the run in a folder that `check_folder` has accepted, but not its lock and its mapped features."""
     kept = {folder / LOCK_FILE} | mapped_files(config, folder)
-    for path in set(folder.iterdir()) - kept if folder.exists() else ():
+    paths = set(folder.iterdir()) - kept if folder.exists() else set()
+    for path in sorted(paths, key=lambda path: path.name == "config.yaml"):  # last: killed before, it is still a run
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def clear_leftovers(folder: Path) -> None:
     """Remove temporary files of a run that was killed while it wrote them."""
     for path in folder.glob(".*.part"):
-        path.unlink(missing_ok=True)
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def write_job_id(folder: Path) -> None:
@@ -75,6 +80,16 @@ def write_job_id(folder: Path) -> None:
 def is_restart(folder: Path) -> bool:
     """Whether torchrun restarted this process, and the run in the folder was started by the same job."""
     return restart_count() > 0 and (folder / JOB_FILE).exists() and (folder / JOB_FILE).read_text() == job_id()
+
+
+def _require_own_file(mapped: str | None, folder: Path) -> None:
+    """Raise `InputError` if mapped features are below the folder, but not a file of their own in it."""
+    path = Path(mapped).resolve() if mapped else None
+    if path is None or not path.is_relative_to(folder.resolve()):
+        return
+    if path.parent != folder.resolve() or path.name in RUN_FILES:
+        message = f"`data.mapped` names `{mapped}`, where the run has files of its own"
+        raise InputError(message, f"name a file beside them, such as {folder / 'features.npy'}")
 
 
 def _refuse_changes(before: dict[str, Any], now: dict[str, Any], needs_labels: bool) -> None:
