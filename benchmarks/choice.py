@@ -5,6 +5,7 @@ homophilous. Accuracies are of protocol `clean` on a fifth of the nodes of graph
 are chosen on), and on all nodes of other ones.
 
     python benchmarks/choice.py [GRAPH ...]     run what is missing in results/choice.jsonl, then print the table
+    python benchmarks/choice.py --table         print
 
 A graph is a name, or the path of a file that `progcl embed` reads: docs/recipes.md says where those files come from.
 """
@@ -42,7 +43,7 @@ OUTPUTS = ("auto", "learned", "untrained", "own")
 
 def main() -> None:
     """Run what is missing, and print the table."""
-    names = sys.argv[1:] or GRAPHS
+    names = () if sys.argv[1:] == ["--table"] else sys.argv[1:] or GRAPHS
     done = {entry["graph"] for entry in read_ledger(LEDGER)}
     for name in tqdm([name for name in names if short(name) not in done]):
         append_entry(LEDGER, run(name))

@@ -151,7 +151,13 @@ def test_the_documentation_builds_without_warnings(tmp_path: Path, monkeypatch: 
         assert f'id="{getattr(progcl, name).__module__}.{name}"' in page, name
 
 
-@pytest.mark.parametrize(("script", "rows"), [("embed_table", 20), ("links", 10), ("method_memory", 10)])
+@pytest.mark.parametrize(
+    ("script", "rows"),
+    [
+        *(("embed_table", 20), ("links", 5), ("method_memory", 10)),
+        *(("alternatives", 30), ("choice", 20), ("signals", 10)),
+    ],
+)
 def test_tables_of_benchmarks_are_those_of_their_ledgers(script: str, rows: int) -> None:
     """`python benchmarks/embed_table.py --table` prints what the documentation shows."""
     command = [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), "--table"]
