@@ -72,17 +72,24 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("length", [10**4, 10**6])  # stored once in a dictionary, or again and again
+@pytest.mark.parametrize("kind", [None, pyarrow.string(), pyarrow.large_string()], ids=str)
 def test_texts_that_are_far_larger_than_the_file_are_refused_before_they_are_expanded(
-    length: int, tmp_path: Path
+    length: int, kind: Any, tmp_path: Path
 ) -> None:
     rows = 3 * 10**8 // length
     texts = pyarrow.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), ["a" * length])
-    pyarrow.parquet.write_table(
-        pyarrow.table({"source": texts, "target": list(range(rows))}),
-        tmp_path / "t.parquet",
-        compression="zstd",
-        store_schema=False,
-    )
+    table = pyarrow.table({"source": texts if kind is None else texts.cast(kind), "target": list(range(rows))})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", compression="zstd")
     assert (tmp_path / "t.parquet").stat().st_size < 300_000
     with pytest.raises(InputError, match="times the file"):
         ParquetFile(tmp_path / "t.parquet").read(["source", "target"], [])
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string()], ids=str)
+def test_texts_come_back_in_the_order_of_their_first_row(kind: Any, tmp_path: Path) -> None:
+    texts = pyarrow.array([" b", "a", None, "b", "c"], kind)
+    pyarrow.parquet.write_table(pyarrow.table({"x": texts}), tmp_path / "t.parquet", row_group_size=2)
+    column = ParquetFile(tmp_path / "t.parquet").read(["x"], [])["x"]
+    assert isinstance(column, Text)
+    assert [column.values[code] for code in column.codes] == ["b", "a", "", "b", "c"]
+    assert column.values == ["b", "a", "", "c"]

@@ -49,17 +49,25 @@ class ParquetFile:
         sizes = (max(8.0 * chunk.num_values, chunk.total_uncompressed_size) for chunk in wanted)
         require_sized(sum(sizes), file_size, "its columns")
         schema = pyarrow.parquet.read_schema(self.path)
-        texts = [name for name in names if pyarrow.types.is_string(schema.field(name).type)]
+        texts = [name for name in names if _is_text(schema.field(name).type)]
         table = pyarrow.parquet.read_table(self.path, columns=list(names), read_dictionary=texts)
-        require_sized(sum(_text_bytes(table[name]) for name in texts), file_size, "its texts")
+        require_sized(sum(_text_bytes(table[name]) for name in names), file_size, "its texts")
         columns = {name: from_arrow(table[name]) for name in names}
         return {name: column for name, column in columns.items() if column is not None}
 
 
-def _text_bytes(column: Any) -> int:
-    """Bytes of the texts of a dictionary-encoded column, of which the file may hold each once."""
-    from pyarrow import compute
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
 
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _text_bytes(column: Any) -> int:
+    """Bytes of the texts of a dictionary-encoded column, of which the file may hold each once; 0 of other columns."""
+    from pyarrow import compute, types
+
+    if not types.is_dictionary(column.type) or not _is_text(column.type.value_type):
+        return 0
     lengths = (compute.take(compute.binary_length(chunk.dictionary), chunk.indices) for chunk in column.chunks)
     return sum(compute.sum(each).as_py() or 0 for each in lengths)
 
@@ -72,7 +80,7 @@ def from_arrow(column: Any) -> Column | None:
     kind, types = column.type, pyarrow.types
     if types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if types.is_string(kind) or types.is_large_string(kind):
+    if _is_text(kind):
         coded = pyarrow.compute.utf8_trim_whitespace(column.fill_null("")).dictionary_encode().combine_chunks()
         return Text(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist())
     if types.is_integer(kind) and not column.null_count:
