@@ -27,6 +27,7 @@ COUNTS_PER_BYTE, FREE_COUNT = 1000, 10**5  # nodes or rows that a file may decla
 EXPANSION, FREE_BYTES = 200, 2**27  # bytes of content for each byte of a compressed file, and at least
 COPIES = 3  # of an array, from its file to float32
 MAX_NPY_HEADER = 10_000  # as numpy has it
+GZIP_MAGIC = b"\x1f\x8b"
 OBJECTS_HINT = "objects are never loaded, for they can run code: save plain arrays or tensors"
 
 
@@ -144,6 +145,15 @@ def open_text(path: Path, **options: Any) -> IO[str]:
     return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", **options)
 
 
+def _declared_size(path: Path) -> int:
+    """What the last four bytes of a gzip file say of its content, modulo 2³²; 0 if it is none."""
+    with path.open("rb") as file:
+        if file.read(2) != GZIP_MAGIC:
+            return 0
+        file.seek(-4, io.SEEK_END)
+        return int.from_bytes(file.read(4), "little")
+
+
 class _BoundedGzip(io.RawIOBase):
     """Expands a gzip file until it is implausibly large."""
 
@@ -151,13 +161,7 @@ class _BoundedGzip(io.RawIOBase):
         self.packed, self.size, self.expanded = open_bytes(path), path.stat().st_size, 0
         self.file = gzip.GzipFile(fileobj=self.packed)
         self.most = min(max(FREE_BYTES, EXPANSION * self.size), memory_left() / COPIES)
-        self._check_claim()
-
-    def _check_claim(self) -> None:
-        """Refuse at once what the last four bytes declare to be too large; modulo 2³², so that it may be larger."""
-        self.packed.seek(-min(4, self.size), io.SEEK_END)
-        claim = int.from_bytes(self.packed.read(4), "little")
-        self.packed.seek(0)
+        claim = _declared_size(path)
         if claim > self.most:
             require_sized(claim, self.size)
 
