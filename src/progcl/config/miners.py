@@ -59,7 +59,7 @@ class ProGCLWeightOptions(MinerOptions):
         estimator: of p(true | s): beta, gaussian, random, tuned, oracle (labels), or package.module:Class
         prior: w_init, initial weight of the false negatives' component
         iterations: I, steps of EM at most
-        tol: EM stops after a step that changes the mean log-likelihood by less; 0 makes all steps, as in the paper
+        tol: EM stops after a step that changes the mean log-likelihood by less; with 0, once no parameter changes
         require_two_modes: keep plain InfoNCE where a second component adds next to nothing, which is not in the paper
         samples: M', similarities drawn per anchor for the fit
         variant: paper, or released to do what the authors' code does
@@ -81,7 +81,7 @@ class ProGCLWeightOptions(MinerOptions):
         in_range("start_epoch", self.start_epoch, 0)
         in_range("prior", self.prior, 0.001, 0.999, "the paper uses 0.01 to 0.25")
         in_range("iterations", self.iterations, 1)
-        in_range("tol", self.tol, 0, 1, "nats per similarity, such as 1e-6; 0 makes all steps")
+        in_range("tol", self.tol, 0, 1, "nats per similarity, such as 1e-6; 0 is convergence alone")
         in_range("samples", self.samples, 1)
         if self.variant not in ("paper", "released"):
             raise InputError(f"unknown variant `{self.variant}`", "known: paper, released")

@@ -12,6 +12,7 @@ from progcl.posteriors.mixture import EDGE, SINGLE_EDGE, Mixture, Rule
 
 EPSILON = 1e-12  # least p(c | s), and least variance
 BELOW_BERNOULLI = 1e-6  # relative distance of a variance to the largest one that its mean allows
+CONVERGED = 1e-10  # relative change of every parameter in a step
 CHUNK = 2**18  # similarities per step of arithmetic; for all of them, only the logarithms are kept
 
 
@@ -30,7 +31,7 @@ class BetaMixture(Mixture):
         prior: w_init, initial weight of the false negatives' component
         iterations: I, the largest number of EM steps
         true_component: what marks the true negatives: the smaller `mean`, the larger `weight`, or `first`
-        tol: EM stops after a step that changes the mean log-likelihood by less; 0 makes all steps
+        tol: EM stops after a step that changes the mean log-likelihood by less; with 0, once no parameter changes
         require_two_modes: give up a mixture whose components cannot be told apart, which is not in the paper
         min_beta: replaces a second component's β below 1 (the authors' code: 1.01); None leaves it free
 
@@ -77,11 +78,14 @@ class BetaMixture(Mixture):
         before = -np.inf
         for step in range(1, self.iterations + 1):
             self.n_iter_ = step
+            old = np.stack([self.alpha_, self.beta_, self.weight_])
             sums = np.sum([_power_sums(chunk, self._responsibilities(logs)) for chunk, logs in chunks], axis=0)
             self.alpha_, self.beta_ = _match_moments(*sums)
             if self.beta_[1] < 1 and self.min_beta is not None:
                 self.beta_[1] = self.min_beta
             self.weight_ = sums[0] / sums[0].sum()  # Eq. 8
+            if np.allclose(old, np.stack([self.alpha_, self.beta_, self.weight_]), rtol=CONVERGED, atol=0):
+                break
             if self.tol:
                 after = sum(self._log_likelihoods(logs).sum() for _, logs in chunks) / s.size
                 if abs(after - before) < self.tol:
