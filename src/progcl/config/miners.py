@@ -59,7 +59,7 @@ class ProGCLWeightOptions(MinerOptions):
         estimator: of p(true | s): beta, gaussian, random, tuned, oracle (labels), or package.module:Class
         prior: w_init, initial weight of the false negatives' component
         iterations: I, steps of EM at most
-        tol: EM stops after a step that changes the mean log-likelihood by less; with 0, once no parameter changes
+        tol: EM stops once the mean log-likelihood changes by less; with 0, of beta mixtures once no parameter changes
         require_two_modes: keep plain InfoNCE where a second component adds next to nothing, which is not in the paper
         samples: M', similarities drawn per anchor for the fit
         variant: paper, or released to do what the authors' code does

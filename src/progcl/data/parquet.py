@@ -45,8 +45,9 @@ class ParquetFile:
         metadata, file_size = pyarrow.parquet.read_metadata(self.path), self.path.stat().st_size
         groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
         chunks = (group.column(place) for group in groups for place in range(group.num_columns))
-        wanted = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in set(names)]
-        sizes = (max(8.0 * chunk.num_values, chunk.total_uncompressed_size) for chunk in wanted)
+        wanted = set(names)
+        read = (chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in wanted)
+        sizes = (max(8.0 * chunk.num_values, chunk.total_uncompressed_size) for chunk in read)
         require_sized(sum(sizes), file_size, "its columns")
         schema = pyarrow.parquet.read_schema(self.path)
         texts = [name for name in names if _is_text(schema.field(name).type)]

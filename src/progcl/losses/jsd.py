@@ -68,8 +68,9 @@ class _JSD(torch.autograd.Function):
                 d = (z[rows] @ z[columns].T).add_(1).div_(2).clamp_(0, 1)
                 rest = 1 - d + EPSILON
                 weight = (1 / far[rows]).unsqueeze(1).repeat(1, d.size(1))
-                positives = [(pairs.of(a, b), near[rows])]
-                weight[positives[0][0]] = 0
+                forward = pairs.of(a, b)
+                positives = [(forward, near[rows])]
+                weight[forward] = 0
                 if b > a:
                     backward = pairs.of(b, a)[::-1]
                     mirrored = (1 / far[columns]).expand_as(d).contiguous()

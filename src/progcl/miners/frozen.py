@@ -43,7 +43,7 @@ class FrozenPosterior(Seeded):
         estimator: of p(true | s): beta, gaussian, random, tuned, or any object with `fit` and `predict_proba`
         per_batch: one mixture per batch (Algorithm 2), for batches that are the same in every epoch; else one for all
         seed: of the miner's own random numbers
-        tol: EM stops after a step that changes the mean log-likelihood by less; with 0, once no parameter changes
+        tol: EM stops once the mean log-likelihood changes by less; with 0, of beta mixtures once no parameter changes
         require_two_modes: keep plain InfoNCE where a second component adds next to nothing, which is not in the paper
 
     A loss that is called with batches of a larger graph collects the snapshot by node in epoch E, and mines from the

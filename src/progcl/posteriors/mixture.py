@@ -36,7 +36,7 @@ class Mixture(Posterior):
         iterations: I, the largest number of EM steps
         true_component: what marks the true negatives: the smaller `mean`, the larger `weight`, or `first`, the
             component initialized low (the authors' code)
-        tol: EM stops after a step that changes the mean log-likelihood by less; with 0, once no parameter changes
+        tol: EM stops once the mean log-likelihood changes by less; with 0, of beta mixtures once no parameter changes
         require_two_modes: give up a mixture whose components cannot be told apart, which is not in the paper
 
     Attributes:
