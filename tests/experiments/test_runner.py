@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -98,9 +98,31 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(where: str, place: Path) -
     trained = [what for what in epochs if what.startswith("epoch")]
     assert len(trained) == (1 if where == "epoch 3" else 0), "from the checkpoint of epoch 3, or none"
     resumed = Ledger(place / "ledger.jsonl").entries[0]
-    undisturbed = Task(**{**vars(task), "ledger": str(place / "other.jsonl"), "out": str(place / "other")})
+    undisturbed = replace(task, ledger=str(place / "other.jsonl"), out=str(place / "other"))
     execute(undisturbed, ignore)
     assert resumed.scores == Ledger(place / "other.jsonl").entries[0].scores
+
+
+def test_a_miner_goes_on_from_the_epochs_that_its_base_has_trained(place: Path) -> None:
+    cells: dict[str, dict[str, Any]] = {
+        "grace": {"settings": {**TINY, "miner.name": "none"}},
+        "hcl": {"settings": {**TINY, "miner.name": "progcl-weight", "miner.start_epoch": 3}, "base": "grace"},
+        "elsewhere": {"settings": {**TINY, "miner.name": "hcl"}, "base": "grace"},
+        "absent": {"settings": {**TINY, "miner.name": "ring", "train.lr": 0.1}, "base": "grace"},
+    }
+    table = write_tables(place / "shared", cells)
+    plan = make_plan(table, table.select(), Ledger(place / "ledger.jsonl"), read_checksums(None))
+    tasks = {row.cell.row: replace(task_of(place, row.slots[0]), tables=str(place / "shared")) for row in plan}
+    stages = {row: task.first_stage for row, task in tasks.items()}
+    assert stages == {"grace": stages["hcl"], "hcl": stages["grace"], "elsewhere": None, "absent": None}
+    assert execute(tasks["grace"], ignore) == DONE
+    reports: list[str] = []
+    assert execute(tasks["hcl"], lambda share, what: reports.append(what)) == DONE
+    assert [what.split(",")[0] for what in reports if what.startswith("epoch")] == ["epoch 3 of 4", "epoch 4 of 4"]
+    execute(replace(tasks["hcl"], ledger=str(place / "other.jsonl"), out=str(place / "other")), ignore)
+    shared, alone = Ledger(place / "ledger.jsonl").entries[-1], Ledger(place / "other.jsonl").entries[-1]
+    assert shared.scores == alone.scores
+    assert shared.epochs == alone.epochs == 4
 
 
 def test_a_claimed_run_is_left_to_its_process_until_it_ends(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +227,7 @@ def test_the_other_process_reports_and_ends_with_this_one(place: Path, monkeypat
 
     monkeypatch.setattr("builtins.print", closed)
     monkeypatch.setattr(os, "_exit", leave)
-    task = Task(**{**vars(task), "ledger": str(place / "other.jsonl"), "out": str(place / "other")})
+    task = replace(task, ledger=str(place / "other.jsonl"), out=str(place / "other"))
     monkeypatch.setattr(sys, "stdin", StringIO(json.dumps(asdict(task))))
     with pytest.raises(SystemExit, match="130"):
         module.main()

@@ -6,12 +6,14 @@ python -m progcl.experiments.runner    one run, as JSON on stdin; progress as JS
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,10 @@ from progcl.errors import InputError
 from progcl.evaluation.probe import linear_probe
 from progcl.experiments.ledger import Entry, Ledger, Run, hash_settings
 from progcl.experiments.plan import Slot, estimate_seconds
-from progcl.experiments.tables import PROTOCOLS, TABLES, load_tables
+from progcl.experiments.tables import PROTOCOLS, TABLES, Cell, load_tables
 from progcl.progress import bar
 from progcl.result import Result
-from progcl.run import fit
+from progcl.run import FirstStage, fit
 from progcl.training import checkpoint, files
 from progcl.training.trainer import Record, peak_mb
 
@@ -62,9 +64,32 @@ class Task:
     @property
     def run(self) -> Run:
         """What the run is known by."""
-        table, data, row = self.cell.split("/")
-        config = load_tables(Path(self.tables))[table].columns[data].cells[row].config(self.seed, self.fast)
-        return Run(self.cell, config, self.data, self.fast)
+        return self._run_of(self._cells[self._row])
+
+    @property
+    def first_stage(self) -> FirstStage | None:
+        """The epochs that a base and its miners have in common, which are idle until then; None if there are none."""
+        base = self._cells[self._cells[self._row].base or self._row]
+        config = self._run_of(base).config
+        family = [self._run_of(cell).config for cell in self._cells.values() if cell is base or cell.base == base.row]
+        idle = [each.miner.idle_epochs for each in family if replace(each, miner=config.miner) == config]
+        epochs = min(filter(None, idle), default=math.inf)
+        own = self.run.config
+        if epochs > min(own.miner.idle_epochs, own.train.epochs) or replace(own, miner=config.miner) != config:
+            return None
+        return FirstStage(Path(self.out) / f"first-stage-{self._run_of(base).id}-{epochs}.safetensors", int(epochs))
+
+    @property
+    def _row(self) -> str:
+        return self.cell.split("/")[2]
+
+    @cached_property
+    def _cells(self) -> Mapping[str, Cell]:
+        table, data, _ = self.cell.split("/")
+        return load_tables(Path(self.tables))[table].columns[data].cells
+
+    def _run_of(self, cell: Cell) -> Run:
+        return Run(cell.name, cell.config(self.seed, self.fast), self.data, self.fast)
 
 
 @dataclass(frozen=True)
@@ -156,13 +181,14 @@ def execute(task: Task, report: Report) -> str:
         with FileLock(folder / "claim.lock", timeout=0):
             ledger.reload()
             if not ledger.find(run).is_current:
-                ledger.append(_make_entry(run, folder, task.data_root, report))
+                ledger.append(_make_entry(task, folder, report))
     except Timeout:
         return CLAIMED
     return DONE
 
 
-def _make_entry(run: Run, folder: Path, data_root: str | None, report: Report) -> Entry:
+def _make_entry(task: Task, folder: Path, report: Report) -> Entry:
+    run, data_root = task.run, task.data_root
     start, epochs = time.perf_counter(), run.config.train.epochs
 
     def on_epoch(record: Record) -> None:
@@ -172,7 +198,8 @@ def _make_entry(run: Run, folder: Path, data_root: str | None, report: Report) -
     config = run.config
     if config.method.needs_labels:  # scored by its own predictions, once for each split
         config = replace(config, probe=replace(config.probe, protocol="clean"))
-    result = fit(config, out=folder / "run", resume=True, data_root=data_root, on_epoch=on_epoch)
+    stage = task.first_stage
+    result = fit(config, out=folder / "run", resume=True, data_root=data_root, first_stage=stage, on_epoch=on_epoch)
     peak, train = peak_mb(), result.seconds["train"] or time.perf_counter() - start
     values = checkpoint.load(folder / "run" / "checkpoint.safetensors")[1]
     peaks = [peak, *(record["peak_mb"] for record in values["records"])]
