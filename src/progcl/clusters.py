@@ -25,7 +25,7 @@ LARGE = 10_000  # rows from which on k-means sees batches
 SAMPLE = 2_000  # rows that silhouettes are computed from, and that the number of clusters is chosen by
 COMPONENTS = 64  # principal components that are clustered: as good as all, and an order of magnitude faster
 GRID = (*range(2, 11), 12, 15, 20, 25, 30, 40)  # numbers of clusters that `auto` tries
-CHUNK_ROWS = 2**14
+CHUNK_ROWS = 2**12
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def find_clusters(vectors: NDArray[np.float32], number: int | Literal["auto"] = 
     check_clusters(number, len(vectors))
     generator = np.random.default_rng(seed)
     sample = np.sort(generator.choice(len(vectors), min(SAMPLE, len(vectors)), replace=False))
-    rows = _reduce(vectors, seed)
+    rows = reduce_rows(vectors, seed)
     with threadpool_limits(1):  # the same clusters for any number of threads
         tried = _silhouettes(rows[sample], seed) if number == "auto" else {}
         found = kmeans(rows, first_peak(tried) if number == "auto" else number, seed)
@@ -137,10 +137,10 @@ def _silhouette(rows: Array, found: Indices) -> float | None:
     return float(silhouette_score(rows, found)) if 1 < len(np.unique(found)) < len(rows) else None
 
 
-def _reduce(vectors: NDArray[np.float32], seed: int) -> Array:
+def reduce_rows(vectors: NDArray[np.float32], seed: int) -> Array:
     """Unit rows, reduced to principal components that are fitted to at most 10,000 of them."""
     few = np.random.default_rng(seed).permutation(len(vectors))[:LARGE]
-    rows = normalize(vectors[few].astype(np.float64))
+    rows = normalize(vectors[few].astype(np.float64), copy=False)
     if min(rows.shape) <= COMPONENTS:
         unit: Array = normalize(vectors.astype(np.float64))
         return unit
@@ -149,4 +149,4 @@ def _reduce(vectors: NDArray[np.float32], seed: int) -> Array:
     with threadpool_limits(1):
         pca = PCA(COMPONENTS, svd_solver="covariance_eigh").fit(rows)
         chunks = (vectors[start : start + CHUNK_ROWS] for start in range(0, len(vectors), CHUNK_ROWS))
-        return np.concatenate([pca.transform(normalize(chunk.astype(np.float64))) for chunk in chunks])
+        return np.concatenate([pca.transform(normalize(chunk.astype(np.float64), copy=False)) for chunk in chunks])

@@ -109,7 +109,8 @@ def embed(
         if progress:
             _print_notes(notes + describe_facts(result.facts), "drawing the map for report.html")
         shown = choose_map(budget, needs)
-        write_report(load_story(out, data, config), out / "report.html", **shown)
+        story = load_story(out, data, config, result.embeddings.numpy())
+        write_report(story, out / "report.html", **shown)
     return result
 
 

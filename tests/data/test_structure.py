@@ -1,14 +1,19 @@
 """Features computed from the edges, for graphs that have none."""
 
+from collections.abc import Iterator
+
 import networkx
+import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from sklearn.utils.extmath import randomized_svd
+from torch.nn.functional import normalize
 from torch_geometric.data import Data
 
-from progcl.data import csbm
+from progcl.data import csbm, structure
 from progcl.data.prepare import prepare
-from progcl.data.structure import WalkPlan, mirror, walk_vectors
+from progcl.data.structure import ITERATIONS, PairMatrix, WalkPlan, factorize_walks, walk, walk_vectors
 
 
 def test_nodes_with_the_same_neighborhood_have_similar_features() -> None:
@@ -62,6 +67,41 @@ def test_walks_do_not_depend_on_the_number_of_threads() -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 5, 16, 50])
-def test_a_mirrored_matrix_is_the_sum_with_its_transpose(nodes: int) -> None:
-    upper = scipy.sparse.triu(scipy.sparse.random(nodes, nodes, 0.3, "csr", random_state=0), k=1, format="csr")
-    assert (mirror(upper) != upper + upper.T).nnz == 0
+def test_half_a_matrix_of_pairs_stands_for_all_of_it(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structure, "ROWS_PER_PART", 16)
+    upper = [
+        scipy.sparse.triu(scipy.sparse.random(nodes, nodes, 0.3, "csr", np.float32, random_state=seed), 1, "csr")
+        for seed in (0, 1)
+    ]
+    matrix = PairMatrix(nodes)
+    for each in upper:
+        matrix.add(each)
+    whole = (upper[0] + upper[1] + (upper[0] + upper[1]).T).toarray()
+    x = np.random.default_rng(0).normal(size=(nodes, 3)).astype(np.float32)
+    np.testing.assert_allclose(matrix @ x, whole @ x, atol=1e-5)
+    np.testing.assert_allclose(matrix @ np.ones(nodes, np.float32), whole.sum(axis=1), atol=1e-5)
+
+
+def test_walk_vectors_are_those_of_the_whole_matrix() -> None:
+    data = prepare(csbm(300, seed=0))
+    edges, plan = data.edge_index, WalkPlan.for_size(300)
+    counts = sum(part_of_pairs(edges, plan), scipy.sparse.csr_matrix((300, 300))).toarray()
+    rows = counts.sum(axis=1)
+    with np.errstate(divide="ignore"):
+        matrix = np.maximum(np.log(counts * rows.sum() / np.outer(rows, rows)), 0).astype(np.float32)
+    left, values, right = randomized_svd(matrix, 16, n_iter=ITERATIONS, random_state=0)
+    factors = factorize_walks(edges, 300, 16)
+    torch.testing.assert_close(factors.vectors, normalize(torch.from_numpy(left * values).float()), atol=1e-3, rtol=0)
+    torch.testing.assert_close(factors.contexts, torch.from_numpy(right.T.copy()).float(), atol=1e-3, rtol=0)
+
+
+def part_of_pairs(edges: torch.Tensor, plan: WalkPlan) -> Iterator[scipy.sparse.csr_matrix]:
+    """Pairs of nodes on walks, in both orders, for each walk and distance."""
+    generator = np.random.default_rng(0)
+    for _ in range(plan.walks):
+        paths = walk(edges, 300, plan.length, generator)
+        for step in range(1, plan.window + 1):
+            first, second = paths[:-step].ravel(), paths[step:].ravel()
+            weight = np.where(first != second, (plan.window + 1 - step) / plan.window, 0)
+            once = scipy.sparse.csr_matrix((weight, (first, second)), shape=(300, 300))
+            yield once + once.T

@@ -45,15 +45,15 @@ def test_a_row_of_zeros_has_cosine_0_to_all_others() -> None:
 
 
 def test_clusters_are_found_and_numbered_by_size() -> None:
-    rows = np.repeat(np.eye(3), [2, 9, 5], axis=0)
+    rows = np.repeat(np.eye(3, dtype=np.float32), [2, 9, 5], axis=0)
     assert cluster(rows, 3).tolist() == [2] * 2 + [0] * 9 + [1] * 5
-    assert set(cluster(np.ones((9, 2)), 4)) == {0}
+    assert set(cluster(np.ones((9, 2), np.float32), 4)) == {0}
     assert [len(set(cluster(normalize(vectors(nodes))))) for nodes in (2, 10, 200)] == [1, 2, 8]
 
 
 def test_many_nodes_are_clustered_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maps, "LARGE_MAP", 10)
-    rows = np.repeat(np.eye(3), [20, 90, 50], axis=0)
+    rows = np.repeat(np.eye(3, dtype=np.float32), [20, 90, 50], axis=0)
     assert cluster(rows, 3).tolist() == [2] * 20 + [0] * 90 + [1] * 50
 
 

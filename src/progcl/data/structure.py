@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import lu, qr, svd
 from scipy.sparse import csr_matrix
-from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.extmath import svd_flip
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -19,8 +20,9 @@ from progcl.data.rows import build_csr
 
 WALK_LENGTH, DIMENSIONS = 10, 128  # DeepWalk's usual window and embedding size
 SAMPLE, MAX_TRIALS = 64, 20_000  # nodes from which walks are tried, and pairs that are drawn for each
-ROW_PARTS = 16  # of the matrix of walks
-ITERATIONS, OVERSAMPLING = 3, 16  # of the randomized subspace iteration
+ROWS_PER_PART = 2**17  # of the matrix of walks: parts of millions of entries, whose memory is given back as they grow
+ITERATIONS = 3  # of subspace iterations
+SPECTRAL_OVERSAMPLING, WALK_OVERSAMPLING = 16, 10  # columns beyond those that are kept
 MAX_PAIRS = 2**27  # of nodes on walks
 WIDE, MAX_WIDE_NODES = 256, 200_000  # structural features where there are no others; DIMENSIONS on larger graphs
 
@@ -52,6 +54,34 @@ class Factors(NamedTuple):
     vectors: Tensor
     contexts: Tensor
     frequency: Tensor
+
+
+class PairMatrix:
+    """A symmetric matrix [N, N] of pairs of nodes, of which the half above the diagonal is stored.
+
+    Rows are stored in parts, so that adding to them takes no second copy of the whole.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        starts = range(0, nodes, ROWS_PER_PART)
+        self.rows = [slice(start, min(start + ROWS_PER_PART, nodes)) for start in starts]
+        self.upper = [csr_matrix((row.stop - row.start, nodes - row.start), dtype=np.float32) for row in self.rows]
+
+    def parts(self) -> Iterator[tuple[slice, csr_matrix]]:
+        """Rows, and their entries above the diagonal; columns are counted from the first of the rows."""
+        return zip(self.rows, self.upper, strict=True)
+
+    def add(self, upper: csr_matrix) -> None:
+        """Add a matrix [N, N] with entries above the diagonal alone."""
+        for number, row in enumerate(self.rows):
+            self.upper[number] += upper[row, row.start :]
+
+    def __matmul__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        product = np.zeros_like(x)
+        for row, part in self.parts():
+            product[row] += part @ x[row.start :]
+            product[row.start :] += part.T @ x[row]
+        return product
 
 
 def log_degrees(edges: Tensor, nodes: int, weight: Tensor | None = None, forward: Tensor | None = None) -> Tensor:
@@ -94,25 +124,40 @@ def factorize_walks(
     goes along an edge with a probability in proportion to its `weight` [E].
     """
     matrix = _count_pairs(edges, nodes, WalkPlan.for_size(nodes), seed, weight)
-    rows = np.asarray(matrix.sum(axis=1)).ravel()
+    rows = matrix @ np.ones(nodes, np.float32)
     inverse = rows.sum() / np.maximum(rows, 1e-9)
-    for part in _row_parts(nodes):
-        entries = slice(*matrix.indptr[[part.start, part.stop]])
-        values = matrix.data[entries]  # a view
-        values *= np.repeat(inverse[part], np.diff(matrix.indptr[part.start : part.stop + 1]))
-        values /= rows[matrix.indices[entries]]
-        np.maximum(np.log(values, out=values), 0, out=values)
-    matrix.eliminate_zeros()
+    for row, part in matrix.parts():
+        part.data *= np.repeat(inverse[row], np.diff(part.indptr))
+        part.data /= rows[row.start :][part.indices]
+        np.maximum(np.log(part.data, out=part.data), 0, out=part.data)
+        part.eliminate_zeros()
     with threadpool_limits(1, user_api="blas"):  # the same bits for any number of threads: a resumed run needs them
-        left, values, right = randomized_svd(matrix, min(dimensions, nodes), n_iter=ITERATIONS, random_state=seed)
+        left, values, right = _truncated_svd(matrix, nodes, min(dimensions, nodes), seed)
     vectors = normalize(torch.from_numpy(left * values).float(), dim=1)
     frequency = torch.from_numpy(rows / max(float(rows.sum()), 1e-9)).float()
     return Factors(vectors, torch.from_numpy(right.T.copy()).float(), frequency)
 
 
-def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weight: Tensor | None = None) -> csr_matrix:
+def _truncated_svd(
+    matrix: PairMatrix, nodes: int, rank: int, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """U [N, k], Σ [k] and Vᵀ [k, N] of a symmetric matrix, as of scikit-learn's `randomized_svd`, which takes arrays.
+
+    Halko, Martinsson, Tropp: Finding Structure with Randomness (2011).
+    """
+    size = min(rank + WALK_OVERSAMPLING, nodes)
+    basis = np.random.RandomState(seed).normal(size=(nodes, size)).astype(np.float32)
+    for _ in range(2 * ITERATIONS):  # with the matrix and its transpose in turn
+        basis = lu(matrix @ basis, permute_l=True, check_finite=False)[0]
+    basis = qr(matrix @ basis, mode="economic", check_finite=False)[0]
+    left, values, right = svd((matrix @ basis).T, full_matrices=False, check_finite=False)
+    left, right = svd_flip(basis @ left, right)
+    return left[:, :rank], values[:rank], right[:rank]
+
+
+def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weight: Tensor | None = None) -> PairMatrix:
     """How often two nodes are on a walk up to `window` steps apart, t steps counting (window + 1 - t) / window."""
-    counts = csr_matrix((nodes, nodes), dtype=np.float32)  # above the diagonal: half of them are all
+    counts = PairMatrix(nodes)
     generator = np.random.default_rng(seed)
     for _ in range(plan.walks):
         paths = walk(edges, nodes, plan.length, generator, weight=edge_weight)
@@ -121,8 +166,8 @@ def _count_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int, edge_weig
             differ = first != second
             low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
             weight = np.full(len(low), (plan.window + 1 - step) / plan.window, np.float32)
-            counts += csr_matrix((weight, (low, high)), shape=(nodes, nodes))
-    return mirror(counts)
+            counts.add(csr_matrix((weight, (low, high)), shape=(nodes, nodes)))
+    return counts
 
 
 def count_pairs(plan: WalkPlan) -> int:
@@ -153,25 +198,6 @@ def count_distinct_pairs(edges: Tensor, nodes: int, plan: WalkPlan, seed: int = 
             here = here[ended:]
         total += len(np.unique(np.concatenate(ends))) * max(1.0, partners / drawn)
     return float(total / SAMPLE * (degree > 0).sum())
-
-
-def _row_parts(nodes: int) -> Iterator[slice]:
-    """Slices of the rows of a large matrix, of whose entries copies are made."""
-    size = max(1, -(-nodes // ROW_PARTS))
-    return (slice(start, min(start + size, nodes)) for start in range(0, nodes, size))
-
-
-def mirror(upper: csr_matrix) -> csr_matrix:
-    """U + Uᵀ of a matrix with entries above the diagonal alone; rows by parts, so that Uᵀ is never there as a whole."""
-    nodes = upper.shape[0]
-    rows = np.diff(upper.indptr) + np.bincount(upper.indices, minlength=nodes)
-    pointer = np.concatenate([[0], rows.cumsum()])
-    indices, values = np.empty(pointer[-1], upper.indices.dtype), np.empty(pointer[-1], upper.dtype)
-    for part in _row_parts(nodes):
-        both = upper[part] + upper[:, part].T.tocsr()
-        place = slice(pointer[part.start], pointer[part.stop])
-        indices[place], values[place] = both.indices, both.data
-    return csr_matrix((values, indices, pointer), shape=upper.shape)
 
 
 def walk(
@@ -220,7 +246,9 @@ def spectral_vectors(
             total += x
         return total / WALK_LENGTH
 
-    basis = torch.randn(nodes, min(dimensions + OVERSAMPLING, nodes), generator=torch.Generator().manual_seed(seed))
+    basis = torch.randn(
+        nodes, min(dimensions + SPECTRAL_OVERSAMPLING, nodes), generator=torch.Generator().manual_seed(seed)
+    )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the same bits for any number of threads: a resumed run needs them
     try:

@@ -65,6 +65,7 @@ class HopFeatures:
         weights = components.T.to(rows.device).split(rows.size(1))
         for weight, block in zip(weights, iterate_hops(rows, data, self.hops, self.directed), strict=True):
             reduced.addmm_(block, weight)  # so that the blocks are never held side by side
+            del block
         return reduced
 
     def gather(self, data: Data, nodes: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,6 +120,7 @@ def stack_hops(x: Tensor, data: Data, hops: Sequence[int], directed: bool = Fals
     stacked = x.new_empty(len(x), ((0 in chosen) + (1 + 2 * directed) * len(chosen - {0})) * width)
     for start, block in enumerate(iterate_hops(x, data, hops, directed)):
         stacked[:, start * width : (start + 1) * width] = block
+        del block  # before the next one is computed
     return stacked
 
 

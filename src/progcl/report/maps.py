@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from progcl.clusters import kmeans
+from progcl.clusters import CHUNK_ROWS, kmeans, reduce_rows
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -74,10 +74,13 @@ def make_map(
     nodes = np.arange(len(embeddings))
     if len(nodes) > max_nodes:
         nodes = np.sort(np.random.default_rng(seed).choice(len(nodes), max_nodes, replace=False))
-    rows = normalize(embeddings[nodes].astype(np.float64), copy=False)
+    shown = cluster(embeddings[nodes], classes, seed) if clusters is None else clusters[nodes]
+    rows = np.empty((len(nodes), embeddings.shape[1]))
+    for start in range(0, len(nodes), CHUNK_ROWS):  # so that there is never a second copy
+        chunk = slice(start, start + CHUNK_ROWS)
+        rows[chunk] = normalize(embeddings[nodes[chunk]].astype(np.float64), copy=False)
     neighbors, cosines = find_neighbors(rows, 3 * PERPLEXITY)  # as many as t-SNE needs
     with threadpool_limits(1):
-        shown = cluster(rows, classes, seed) if clusters is None else clusters[nodes]
         positions, method = (project_pca(rows, 2), "PCA") if quick else layout_nodes(rows, neighbors, cosines, seed)
     stored = slice(STORED_NEIGHBORS)
     return Map(nodes, quantize(positions), method, shown, neighbors[:, stored], cosines[:, stored])
@@ -103,9 +106,11 @@ def find_neighbors(rows: Array, number: int) -> tuple[Indices, Array]:
     return np.take_along_axis(neighbors, order, axis=1), np.take_along_axis(cosines, order, axis=1)
 
 
-def cluster(rows: Array, number: int | None = None, seed: int = 0) -> Indices:
-    """k-means clusters of rows [n, d], numbered by size from the largest; by default 8, fewer for a tiny graph."""
-    return kmeans(rows, number or min(8, max(1, round((len(rows) / 2) ** 0.5))), seed, LARGE_MAP)
+def cluster(vectors: NDArray[np.float32], number: int | None = None, seed: int = 0) -> Indices:
+    """k-means clusters of vectors [n, d], numbered by size from the largest; by default 8, fewer for a tiny graph."""
+    rows = reduce_rows(vectors, seed)
+    with threadpool_limits(1):
+        return kmeans(rows, number or min(8, max(1, round((len(rows) / 2) ** 0.5))), seed, LARGE_MAP)
 
 
 def layout_nodes(rows: Array, neighbors: Indices, cosines: Array, seed: int = 0) -> tuple[Array, str]:

@@ -64,17 +64,20 @@ class Story:
     cluster_note: str = ""
 
 
-def load_story(run: Path, data: Data, config: Config | None = None) -> Story:
-    """Read the folder of a finished run on the graph `data`; its configuration, too, unless it is given.
+def load_story(
+    run: Path, data: Data, config: Config | None = None, embeddings: NDArray[np.float32] | None = None
+) -> Story:
+    """Read the folder of a finished run on the graph `data`; configuration and embeddings, too, unless they are given.
 
     Raises:
         InputError: if the run is not finished, a file is damaged, or the run is one on another graph
     """
-    return read_file(run, lambda: _load_story(run, data, config), REWRITE)
+    return read_file(run, lambda: _load_story(run, data, config, embeddings), REWRITE)
 
 
-def _load_story(run: Path, data: Data, config: Config | None) -> Story:
-    vectors, ids = load_run_embeddings(run, node_names(data))
+def _load_story(run: Path, data: Data, config: Config | None, embeddings: NDArray[np.float32] | None) -> Story:
+    names = node_names(data)
+    vectors, ids = load_run_embeddings(run, names) if embeddings is None else (embeddings, names)
     config = config or load_config(run / "config.yaml")
     result, clusters = read_json(run / "result.json"), load_clusters(run, len(ids))
     plot, own, scores = run / "curves.json", result["score"], load_scores(run)

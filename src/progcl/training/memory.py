@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from progcl.config.schema import Config
 from progcl.data.datasets import FILE
 from progcl.data.rows import is_sparse, values_of
-from progcl.data.structure import WalkPlan, count_distinct_pairs
+from progcl.data.structure import ROWS_PER_PART, WalkPlan, count_distinct_pairs
 from progcl.errors import InputError
 from progcl.graph.hop_features import choose_rank
 from progcl.losses.infonce import default_memory
@@ -29,7 +29,7 @@ BLOCK_BYTES = 5.0e8  # of a block of rows at work, for miners without a closed f
 SPARSE_ENTRY_BYTES = 40.0  # of sparse features, with copies whose rows have length 1
 EDGE_BYTES = 32.0  # of edges that are copied to be sorted or hashed
 WALK_ENTRY_BYTES = 8  # of a pair of nodes on walks: its number and place
-PROBE_COPIES, REPORT_COPIES, MAP_COPIES = 2, 2, 2  # of the embedding; of the rows on the map, in float64
+PROBE_COPIES, REPORT_COPIES, MAP_COPIES = 2, 1, 2  # of the embedding; of the rows on the map, in float64
 MAP_NODES = 20_000  # that a map shows at most
 SLACK = 0.03  # of a limit that is left free, for what an estimate misses
 
@@ -182,7 +182,7 @@ def _hop_bytes(size: GraphSize, powers: int, rank: int | None) -> float:
 
 
 def _walk_bytes(config: Config, size: GraphSize) -> float:
-    """Learned vectors, and the matrix of pairs of nodes that walks visit: half of it beside it, or rows of its factors.
+    """Learned vectors, and half the matrix of pairs of nodes on walks: with a part twice, or with rows of its factors.
 
     If it is not known how many pairs there are, all are equally likely, which is most often too many.
     """
@@ -192,7 +192,9 @@ def _walk_bytes(config: Config, size: GraphSize) -> float:
     drawn = 2.0 * plan.walks * plan.length * plan.window * size.nodes
     matrix = WALK_ENTRY_BYTES * (-math.expm1(-drawn / possible) * possible if size.pairs is None else size.pairs)
     factors = 4.0 * size.nodes * (3 * config.output.structure + 2 * config.encoder.hidden)
-    return max(1.5 * matrix, matrix + factors) + EDGE_BYTES * size.edges
+    parts = math.ceil(size.nodes / ROWS_PER_PART)
+    largest = (2 * parts - 1) / parts**2  # of its parts, the first rows above the diagonal
+    return matrix / 2 + max(largest * matrix / 2, factors) + EDGE_BYTES * size.edges
 
 
 def _suggest_less(phase: str, config: Config, size: GraphSize) -> str:
