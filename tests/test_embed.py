@@ -5,11 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from progcl import InputError, load_config
+from progcl.cli.main import main
 from progcl.config import to_dict
 from progcl.config.methods import METHODS
 from progcl.embed import STEPS, _require_disk_space, choose_settings, describe_plan, embed
@@ -81,6 +83,30 @@ def test_settings_for_a_large_graph_are_valid_for_every_method(method: str, enco
     asked |= {"method.drop_edges": [0.0, 0.0]} if "drop_edges" in METHODS[method].options.option_names() else {}
     config = load_config("embed", choose_settings(data, asked))
     assert (config.batch.size is not None) == ("batches" in METHODS[method].options.supports)
+
+
+def test_what_the_options_leave_unused_is_said(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def notes(**overrides: Any) -> str:
+        given = {**QUICK, **{key.replace("__", "."): value for key, value in overrides.items()}}
+        embed("g.npz", Path("out"), overrides=given, force=True, progress=True)
+        return capsys.readouterr().err
+
+    without, weighed = "`progcl-weight` has no part in the embedding", "are not weighed"
+    assert without in notes(miner__name="progcl-weight", output__blocks="untrained")
+    assert weighed in notes(method__holdout=0.0)
+    assert ": no training" in notes(method__name="hops")
+    said = notes(miner__name="progcl-weight")
+    assert without not in said
+    assert weighed not in said
+    assert "links are few to judge by" in said
+    assert weighed not in notes(output__blocks="learned")
+    assert to_dict(load_config("out/config.yaml"))["method"]["holdout"] == 0  # nothing is chosen by held-out edges
+
+
+def test_features_of_hops_can_be_left_out(user_graph: Path) -> None:
+    quick = ["--epochs=1", "--encoder.hidden=8", "--probe.protocol=none"]
+    main(["embed", "g.npz", "-o", "out", *quick, "--output.features=false"])
+    assert np.load("out/embeddings.npz")["embeddings"].shape == (240, 2 * 8 + 128)
 
 
 def test_a_miner_starts_after_a_quarter_of_the_epochs() -> None:

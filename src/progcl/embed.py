@@ -20,7 +20,7 @@ from progcl.data.datasets import FILE, load_data
 from progcl.data.join import NodeData
 from progcl.data.labels import reason_not_to_score
 from progcl.errors import InputError
-from progcl.estimate import Estimate, estimate
+from progcl.estimate import Estimate, estimate, is_trained
 from progcl.evaluation.clusters import cluster_run
 from progcl.evaluation.links import compare_links, save_link_scores
 from progcl.evaluation.scoring import baselines
@@ -89,6 +89,7 @@ def embed(
     check_clusters(config.output.clusters, int(data.num_nodes))
     needs, notes = estimate(config, data), list(data.remarks)
     if not resume:
+        notes += describe_unused(config, data, overrides or {})
         _require_disk_space(out, needs.disk)
     if budget.is_limited:
         config, left_out = fit_to_budget(config, data, budget, needs, resume)
@@ -169,6 +170,7 @@ def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     hops = overrides.get("encoder.hops", changes.get("encoder.hops", preset.encoder.hops))
     can_hold_out = not is_own and (hops == [0] if encoder == "svd" else encoder == "mlp" and not batched)
     can_choose = can_hold_out and overrides.get("method.holdout", 1) and overrides.get("output.features", True)
+    can_choose = can_choose and overrides.get("output.blocks", "auto") == "auto"
     changes |= {} if has_dropout else {"encoder.dropout": 0.0}
     changes |= {} if can_choose else {"output.blocks": "learned"}
     return changes if can_choose or is_own else {"method.holdout": 0.0, **changes}
@@ -210,10 +212,22 @@ def describe_plan(config: Config, data: Data) -> str:
         how = f"{config.train.anchors:,} nodes"
     steps = config.train.epochs * (config.batch.steps or 1)
     size = f"{nodes:,} nodes, {edges:,} edges, {data.x.size(1):,} features"
-    if config.output.blocks in ("untrained", "own") or (config.output.blocks == "auto" and data.get("structural")):
+    if not is_trained(config, data):
         return f"{size}: no training"
     miner = "" if config.miner.name == "none" else f" with {config.miner.name}"
     return f"{size}: {config.method.name}{miner} on {config.encoder.name}, {steps:,} steps of {how}"
+
+
+def describe_unused(config: Config, data: Data, overrides: Mapping[str, Any]) -> list[str]:
+    """Notes on a miner that has no part in the embedding, and on blocks that the options keep from being chosen."""
+    notes = []
+    if config.miner.name != "none" and not is_trained(config, data):
+        notes.append(f"nothing is trained: `{config.miner.name}` has no part in the embedding")
+    weighs = is_trained(config, data) and config.output.features and config.output.blocks != "auto"
+    if weighs and "output.blocks" not in overrides and not config.train.start_from:
+        how = "`neighbors` does so by edges that it keeps from training, on features that were not propagated"
+        notes.append(f"learned vectors count as much as the other blocks, and are not weighed ({how})")
+    return notes
 
 
 def _resolve(

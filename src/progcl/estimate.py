@@ -21,6 +21,7 @@ from progcl.data.labels import count_classes
 from progcl.data.rows import take_rows
 from progcl.data.structure import WalkPlan, count_pairs
 from progcl.graph.hop_features import MAX_GRAM_COLUMNS, choose_rank
+from progcl.methods import method_type
 from progcl.report.maps import MAX_NODES
 from progcl.training.choice import MAX_PAIRS
 from progcl.training.memory import GraphSize, estimate_memory
@@ -84,7 +85,8 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
     """
     graph, pace = GraphSize.of(data), measure_pace() if pace is None else pace
     sizes = Sizes.of(config, data, graph)
-    split, training = _split_seconds(sizes), _train_seconds(config, sizes)
+    split = _split_seconds(sizes)
+    training = _train_seconds(config, sizes) if is_trained(config, data) else 0.0
     rows = 0 if config.probe.protocol == "none" or not sizes.classes else 2
     score = rows * split * config.probe.splits
     if config.probe.limit is not None:
@@ -181,10 +183,16 @@ def _svd_seconds(sizes: Sizes, rank: int) -> float:
     return sparse + 20 * DOUBLE_FLOP * sizes.features * rank**2
 
 
+def is_trained(config: Config, data: Data) -> bool:
+    """Whether a run takes any steps; held-out edges may be too few for it all the same."""
+    blocks = config.output.blocks
+    if blocks in ("untrained", "own") or (blocks == "auto" and data.get("structural")):
+        return False
+    return method_type(config.method.name).trained
+
+
 def _train_seconds(config: Config, sizes: Sizes) -> float:
     """Of all steps: encoder and projector on the rows of a batch, forward and backward, and their similarities."""
-    if config.output.blocks in ("untrained", "own") or (config.output.blocks == "auto" and not sizes.walks):
-        return 0.0
     encoder, batch = config.encoder, config.batch
     rows = min(sizes.nodes, 2 * batch.size if batch.size else config.train.anchors or sizes.nodes)
     width = min(sizes.features, encoder.rank) if config.reads_hop_table else sizes.features

@@ -70,10 +70,14 @@ def test_harm_is_a_score_below_the_features_on_the_same_splits() -> None:
     }
     texts = describe_harm({**rows, "raw features": raw})
     assert [text.split(" scores ")[0] for text in texts] == ["worse", "interrupted, worse"]
-    assert texts[0].startswith(
-        "worse scores 79.07, below the features it was made from (81.00): try --output.blocks own"
-    )
+    assert texts[0].startswith("worse scores 79.07, below raw features, 81.00: try --output.blocks own")
     assert describe_harm(rows) == []
+    hops = Score("clean", (83.0, 84.0, 82.5))
+    texts = describe_harm({**rows, "raw features": raw, "features of up to 8 hops (no training)": hops})
+    found = [text.split(": ")[0] for text in texts]
+    assert found[0] == "worse scores 79.07, below features of up to 8 hops (no training), 83.17"
+    assert [text.split(" scores ")[0] for text in texts] == ["worse", "interrupted, worse", "hardly worse"]
+    assert texts[1].split(": ")[0] == "interrupted, worse scores 78.00, below raw features, 81.00"
     assert describe_harm({"this run": raw}) == []
 
 
@@ -88,7 +92,7 @@ def test_a_heterophilous_graph_warns() -> None:
         fit(small(miner__name="none", data__homophily=0.05, train__epochs=1, probe__protocol="none"))
 
 
-@pytest.mark.filterwarnings("default:.*scores .*, below the features", "default:the embedding has collapsed")
+@pytest.mark.filterwarnings("default:.*scores .*, below raw features", "default:the embedding has collapsed")
 def test_what_is_wrong_is_on_stderr_and_in_the_report(
     user_graph: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,7 +108,7 @@ def test_what_is_wrong_is_on_stderr_and_in_the_report(
     report = html.unescape(Path("out/report.html").read_text())
     for text in (capsys.readouterr().err, report):
         assert "the embedding has collapsed" in text
-        assert "below the features it was made from" in text
+        assert "below raw features" in text
 
 
 def test_a_healthy_run_has_no_warning(user_graph: Path, capsys: pytest.CaptureFixture[str]) -> None:

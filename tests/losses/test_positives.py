@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -144,6 +145,12 @@ def test_pairs_are_grouped_once_each_without_self_pairs_and_full_rows() -> None:
     assert pairs.rowptr.tolist() == [0, 1, 2]
     assert pairs.column.tolist() == [1, 1]
     assert pairs.fewest_negatives(4) == 2
+
+
+def test_pairs_are_a_tensor_a_list_or_an_array() -> None:
+    h, pairs = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), [[0, 1, 2], [1, 2, 3]]
+    losses = [InfoNCE()(h, positives=given) for given in (torch.tensor(pairs), pairs, np.array(pairs))]
+    assert losses[0] == losses[1] == losses[2]
 
 
 def test_a_batch_without_pairs_has_no_loss() -> None:

@@ -125,7 +125,8 @@ def _read_before_torch(options: dict[str, Any], overrides: dict[str, Any]) -> An
         require_model(Path(options["from"]), options.get("allow_code", False))
     if overrides.get("train.start_from"):
         return None
-    load_config("embed", {key: value for key, value in overrides.items() if key.split(".")[0] in CHECKED})
+    given = {key: value for key, value in overrides.items() if key.split(".")[0] in CHECKED}
+    load_config("embed", {"output.blocks": "learned", **given})  # for others, more is needed than is known yet
     return read_files(options, overrides)
 
 

@@ -16,8 +16,10 @@ PAIRS, PARTS = 4096, 16  # of nodes, whose cosines are looked at, a part of them
 COLLAPSED = 0.98  # absolute cosine that nearly all pairs exceed in a collapsed embedding
 FEW = 0.05  # share of pairs that may be below
 MIN_HARM = 0.5  # points of accuracy
+MIN_SPLITS = 3  # that say whether an embedding is below features of several hops, which are close to it
 RAW = "raw features"  # rows of a comparison
-UNTRAINED = (RAW, "propagated features (no training)", "features of up to", "untrained encoder")
+FEATURES = (RAW, "propagated features (no training)", "features of up to")  # which need no training
+UNTRAINED = (*FEATURES, "untrained encoder")
 
 
 def list_warnings(vectors: NDArray[np.float32], facts: dict[str, Any], scores: dict[str, Score]) -> list[str]:
@@ -59,15 +61,18 @@ def describe_mixture(mixture: dict[str, Any]) -> list[str]:
 
 
 def describe_harm(scores: dict[str, Score]) -> list[str]:
-    """A warning for every trained row that scores below the features it was made from, on the same splits."""
-    raw = scores.get(RAW)
-    rows = {} if raw is None else {name: score for name, score in scores.items() if not name.startswith(UNTRAINED)}
+    """A warning for every trained row that scores below features without training, on the same splits."""
+    features = {name: score for name, score in scores.items() if name.startswith(FEATURES)}
     hint = "try --output.blocks own (the features as they are) or untrained (several hops, no training)"
-    return [
-        f"{name} scores {score.mean:.2f}, below the features it was made from ({raw.mean:.2f}): {hint}"
-        for name, score in rows.items()
-        if raw is not None and _is_below(score, raw)
-    ]
+    texts = []
+    for name, score in scores.items():
+        splits = len(score.accuracies)
+        known = [other for other in features if other == RAW or splits >= MIN_SPLITS]
+        better = [other for other in known if _is_below(score, features[other])]
+        if better and not name.startswith(UNTRAINED):
+            best = max(better, key=lambda other: features[other].mean)
+            texts.append(f"{name} scores {score.mean:.2f}, below {best}, {features[best].mean:.2f}: {hint}")
+    return texts
 
 
 def _is_below(score: Score, other: Score) -> bool:

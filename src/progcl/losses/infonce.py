@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from progcl.config.schema import LossConfig
@@ -106,7 +107,7 @@ class InfoNCE(nn.Module):
         h2: Tensor | None = None,
         anchors: Tensor | None = None,
         nodes: Tensor | None = None,
-        positives: Tensor | None = None,
+        positives: Tensor | ArrayLike | None = None,
     ) -> Tensor:
         """The loss of two views' projected embeddings [N, d], row i of both being node i; or of one with `positives`.
 
@@ -131,7 +132,8 @@ class InfoNCE(nn.Module):
             )
         with full_precision(h1):
             z = normalize_rows(h1) if h2 is None else normalize_rows(h1, h2)
-            pairs = None if positives is None else group_by_anchor(positives.to(h1.device), len(h1))
+            edges = None if positives is None else torch.as_tensor(positives, device=h1.device)
+            pairs = None if edges is None else group_by_anchor(edges, len(h1))
             self.miner.fewest_negatives = None if pairs is None else pairs.fewest_negatives(len(h1))
             anchors = None if anchors is None else anchors.to(h1.device)
             self._prepare(z[0], z[-1], anchors, nodes)

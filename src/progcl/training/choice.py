@@ -17,6 +17,7 @@ from progcl.data.edges import select_edges
 from progcl.graph.hop_features import HopFeatures, project
 
 MIN_HELDOUT, MAX_PAIRS = 20, 20_000  # edges to judge by
+FEW_LINKS = 300  # below which what is chosen depends on the seed (docs/recipes.md)
 NEAREST, MAX_RANKED = 10, 200  # nodes nearest to a link's source by features, and links that are looked up there
 MAX_SIMILARITIES = 2**24  # held at once
 PAIRS_PER_CHUNK = 4096  # whose vectors are held at once
@@ -40,6 +41,7 @@ class Choice:
         nearest: share of held-out links that lead to one of the ten nodes nearest by own features
         varies: whether own features differ from node to node
         directed: whether hops go along the edges and against them; then they are never left out
+        links: number of held-out links
     """
 
     learned: float
@@ -48,6 +50,7 @@ class Choice:
     nearest: float = 0.0
     varies: bool = True
     directed: bool = False
+    links: int = 0
 
     @classmethod
     def judge(cls, learned: Tensor, data: Data, heldout: Tensor, features: HopFeatures) -> Choice:
@@ -63,7 +66,7 @@ class Choice:
         third = link_auc(own, links, others, weight, own.mean(dim=0))
         varies = bool((own.amax(dim=0) - own.amin(dim=0)).max() > 1e-6)
         nearest = nearest_hits(own, heldout, seen.edge_index) if varies else 0.0
-        return cls(first, second, third, nearest, varies, features.directed)
+        return cls(first, second, third, nearest, varies, features.directed, heldout.size(1))
 
     @property
     def weight(self) -> float:
@@ -91,7 +94,7 @@ class Choice:
         areas = {"learned": self.learned, "features": self.features, "own": self.own}
         weight = self.weight if self.blocks == "learned" else 0.0
         facts: dict[str, Any] = {"blocks": self.blocks, "weight": round(weight, 4), "nearest": round(self.nearest, 4)}
-        return {**facts, "auc": {name: round(value, 4) for name, value in areas.items()}}
+        return {**facts, "auc": {name: round(value, 4) for name, value in areas.items()}, "links": self.links}
 
 
 def describe_choice(facts: dict[str, Any]) -> str:
@@ -104,13 +107,16 @@ def describe_choice(facts: dict[str, Any]) -> str:
         else "the features are too weak to learn from"
     )
     reasons = {
-        "learned": f"learned vectors count {facts['weight']:.2f} times as much as features of several hops, since they"
-        " predict links from a node's own features",
+        "learned": f"learned vectors count {facts['weight']:.2f} times as much as features of several hops: the better"
+        " they predict links from a node's own features, the more",
         "untrained": f"training did not earn its place and is left out: {why_not}",
         "own": "links do not connect similar nodes: the embedding is a node's own features",
     }
     areas = f"learned {learned:.3f}, features of several hops {features:.3f}, own features {own:.3f}"
-    return f"{reasons[facts['blocks']]} (AUC of links that training did not see: {areas})"
+    chosen = f"{reasons[facts['blocks']]} (AUC of links that training did not see: {areas})"
+    if facts.get("links", FEW_LINKS) >= FEW_LINKS:
+        return chosen
+    return f"{chosen}; {facts['links']} links are few to judge by: compare with --output.blocks learned, untrained, own"
 
 
 def log_odds(auc: float) -> float:
