@@ -245,9 +245,9 @@ def print_tables(entries: list[dict[str, Any]]) -> None:
             gains = [compare(cells, name, f"{row} + {miner}", row) for row in MINED_ROWS]
             found = [entry for entry in entries if (entry["graph"], entry["group"]) == (name, miner)]
             if found:
-                mixture = next((entry["mixture"] for entry in found if "mixture" in entry), None)
-                keys = ("auc", "calibration error")
-                facts = ["no mixture"] * 2 if mixture is None else [f"{mixture[key]:.2f}" for key in keys]
+                mixtures = [entry["mixture"] for entry in found if entry.get("mixture")]
+                means = [np.mean([each[key] for each in mixtures]) for key in ("auc", "calibration error") if mixtures]
+                facts = [f"{mean:.2f}" for mean in means] or ["no mixture"] * 2
                 seeds = len({entry["seed"] for entry in found})
                 print(f"| {name}, {miner} | " + " | ".join([*gains, *facts, str(seeds)]) + " |")
 
