@@ -32,12 +32,15 @@ from torch_geometric.data import Data
 from tqdm import tqdm
 
 from progcl import load_config
+from progcl.config import to_dict
 from progcl.config.schema import Config
 from progcl.data.labels import labels_of
 from progcl.data.splits import Split, make_splits, select_nodes
 from progcl.embed import choose_settings
 from progcl.evaluation.probe import linear_probe, probe_clean
 from progcl.evaluation.significance import paired_difference
+from progcl.experiments.ledger import hash_settings
+from progcl.experiments.versions import code_version
 from progcl.report.mixture import plot_data
 from progcl.training.trainer import Trainer, peak_mb
 
@@ -55,6 +58,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {  # rows of one training, by section `outp
     "embed": {},
     "all blocks": {"blocks": "learned"},
 }
+INFONCE = "InfoNCE"  # the objective of trainings with miners, and of those that they are compared with
 MINED_ROWS = ("learned and smoothed", "all blocks")
 METHODS = {  # rows without training, by options of the method
     "raw features": {"method.name": "raw"},
@@ -66,7 +70,7 @@ DEEPWALK = {"method.name": "deepwalk", "method.walk_length": 80, "encoder.hidden
 MINERS = ("progcl-weight", "progcl-mix")
 UNTRAINED = "hops and walk vectors"
 BASELINES = (*METHODS, "walk vectors", UNTRAINED)
-GROUPS = ("no training", "walk vectors", "untrained encoder", "deepwalk", "embed", *MINERS, "GRACE")
+GROUPS = ("no training", "walk vectors", "untrained encoder", "deepwalk", "embed", INFONCE, *MINERS, "GRACE")
 WITHOUT_SEED = ("no training", "walk vectors", "untrained encoder")
 PUBLISHED_ROWS = ("features of five hops", UNTRAINED, "embed")
 
@@ -97,7 +101,8 @@ def run_missing(names: list[str], groups: list[str], seeds: int) -> None:
         for seed in range(seeds)
         for group in groups
         for name in names
-        if (seed == 0 or group not in WITHOUT_SEED) and not (group in MINERS and name.endswith("without features"))
+        if (seed == 0 or group not in WITHOUT_SEED)
+        and not (group in (INFONCE, *MINERS) and name.endswith("without features"))
     ]  # without features, nothing is trained
     for name, group, seed in tqdm([cell for cell in wanted if cell not in done], unit="run"):
         command = [sys.executable, __file__, "--one", name, group, str(seed)]
@@ -134,33 +139,36 @@ def make_rows(data: Data, group: str, seed: int) -> Iterator[tuple[str, Tensor, 
     """Name, embeddings [N, d] and facts of each row of a group."""
     if group == "no training":
         for row, changes in METHODS.items():
-            yield row, embed_untrained(changes, data), {}
+            yield row, *embed_untrained(make_untrained_config(changes), data)
         return
     if group == "walk vectors":
-        yield group, embed_untrained({"method.name": "walk-vectors"}, data), {}
-        config = make_config(data, {"output.blocks": "untrained", "method.holdout": 0.0}, seed)
-        yield UNTRAINED, Trainer(config, data).embed(), {}
+        yield group, *embed_untrained(make_untrained_config({"method.name": "walk-vectors"}), data)
+        untrained = {"output.blocks": "untrained", "method.holdout": 0.0}
+        yield UNTRAINED, *embed_untrained(make_config(data, untrained, seed), data)
         return
     if group == "untrained encoder":
-        yield group, Trainer(make_config(data, {"output.blocks": "learned"}, seed), data).embed(), {}
+        yield group, *embed_untrained(make_config(data, {"output.blocks": "learned"}, seed), data)
         return
     config = make_group_config(data, group, seed)
     trainer = Trainer(config, data)
     if group == "embed" and trainer.optimizer is None:  # nothing is trained; further rows show what training would give
         start = time.perf_counter()
         vectors = trainer.embed()
-        yield "embed", vectors, {"seconds": 0.0, "embed_seconds": round(time.perf_counter() - start, 1)}
+        seconds = {"seconds": 0.0, "embed_seconds": round(time.perf_counter() - start, 1)}
+        yield "embed", vectors, {**describe_version(config), **seconds}
         trainer = Trainer(make_config(data, {"output.blocks": "learned", "method.holdout": 0.0}, seed), data)
         list(trainer.run(trainer.config.train.epochs))
-        yield "all blocks", trainer.embed(), {}
+        yield "all blocks", trainer.embed(), describe_version(trainer.config)
         return
     start = time.perf_counter()
     list(trainer.run(config.train.epochs))
-    facts = {"seconds": round(time.perf_counter() - start, 1), **describe_mixture(trainer)}
+    seconds = round(time.perf_counter() - start, 1)
+    facts = {**describe_version(config), "seconds": seconds, **describe_mixture(trainer)}
     if group in ("deepwalk", "GRACE"):
         yield group, trainer.embed(), facts
         return
-    outputs = OUTPUTS if group == "embed" else {f"{row} + {group}": OUTPUTS[row] for row in MINED_ROWS}
+    rows = MINED_ROWS if group in MINERS else tuple(OUTPUTS)
+    outputs = {name_row(row, group): OUTPUTS[row] for row in rows}
     for row, output in outputs.items():
         trainer.config = replace(config, output=replace(config.output, **output))
         start = time.perf_counter()
@@ -168,14 +176,29 @@ def make_rows(data: Data, group: str, seed: int) -> Iterator[tuple[str, Tensor, 
         facts["embed_seconds"] = round(time.perf_counter() - start, 1)
         choice = trainer.output.facts().get("choice")
         yield row, vectors, {**facts, **({"choice": choice} if choice else {})}
-        if row == "embed" and trainer.output.weight == 1:  # the last row is the same
-            yield "all blocks", vectors, facts
+        if row == name_row("embed", group) and trainer.output.weight == 1:  # the last row is the same
+            yield name_row("all blocks", group), vectors, facts
             return
 
 
-def embed_untrained(changes: dict[str, Any], data: Data) -> Tensor:
-    """Embeddings [N, d] of a method without training."""
-    return Trainer(load_config("csbm", {**changes, "probe.protocol": "none"}), data).embed()
+def name_row(output: str, group: str) -> str:
+    """The row of one output of a group's training."""
+    return output if group == "embed" else f"{output} + {group}"
+
+
+def embed_untrained(config: Config, data: Data) -> tuple[Tensor, dict[str, Any]]:
+    """Embeddings [N, d] without training, and what they were made by."""
+    return Trainer(config, data).embed(), describe_version(config)
+
+
+def describe_version(config: Config) -> dict[str, Any]:
+    """The settings, as a hash, and the version of the code that a run depends on."""
+    return {"settings": hash_settings(to_dict(config)), "code": code_version(config)}
+
+
+def make_untrained_config(changes: dict[str, Any]) -> Config:
+    """The configuration of a method without training."""
+    return load_config("csbm", {**changes, "probe.protocol": "none"})
 
 
 def make_config(data: Data, changes: dict[str, Any], seed: int) -> Config:
@@ -192,7 +215,9 @@ def make_group_config(data: Data, group: str, seed: int) -> Config:
         anchors = ANCHORS if int(data.num_nodes) > MAX_WHOLE_NODES else None
         options = {"miner.name": "none", "train.seed": seed, "probe.protocol": "none", "train.anchors": anchors}
         return load_config("grace-cora", options)
-    return make_config(data, {} if group == "embed" else {"miner.name": group}, seed)
+    return make_config(
+        data, {"embed": {}, INFONCE: {"method.objective": "infonce"}}.get(group, {"miner.name": group}), seed
+    )
 
 
 def describe_mixture(trainer: Trainer) -> dict[str, Any]:
@@ -219,7 +244,7 @@ def print_tables(entries: list[dict[str, Any]]) -> None:
     for entry in entries:
         cells.setdefault((entry["row"], entry["graph"]), {})[entry["seed"]] = entry["accuracies"]
     names = [name for name in GRAPHS if any(cell[1] == name for cell in cells)]
-    plain = [row for row, _ in cells if " + progcl" not in row]
+    plain = [row for row, _ in cells if " + " not in row or row == name_row("embed", INFONCE)]
     rows = list(dict.fromkeys([*BASELINES, "deepwalk", "untrained encoder", "GRACE", *plain]))
     print(format_markdown(rows, names, lambda *cell: [float(np.mean(each)) for each in cells.get(cell, {}).values()]))
     print("\nembed - best row without training, 95 % interval over seeds and splits\n")
@@ -242,7 +267,7 @@ def print_tables(entries: list[dict[str, Any]]) -> None:
     print("| | learned and smoothed | all blocks | AUC of p | calibration error | seeds |\n|-|-|-|-|-|-|")
     for name in names:
         for miner in MINERS:
-            gains = [compare(cells, name, f"{row} + {miner}", row) for row in MINED_ROWS]
+            gains = [compare(cells, name, name_row(row, miner), name_row(row, INFONCE)) for row in MINED_ROWS]
             found = [entry for entry in entries if (entry["graph"], entry["group"]) == (name, miner)]
             if found:
                 mixtures = [entry["mixture"] for entry in found if entry.get("mixture")]

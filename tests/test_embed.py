@@ -14,7 +14,7 @@ from progcl import InputError, load_config
 from progcl.cli.main import main
 from progcl.config import to_dict
 from progcl.config.methods import METHODS
-from progcl.embed import STEPS, _require_disk_space, choose_settings, describe_plan, embed
+from progcl.embed import MAX_STEPS, MIN_STEPS, _require_disk_space, choose_settings, describe_plan, embed
 from progcl.training.choice import describe_choice
 from support.graphs import USER_GRAPH
 
@@ -29,8 +29,8 @@ def test_settings_follow_the_size() -> None:
     assert middle.batch.size == large.batch.size == 512
     assert middle.batch.steps == 4
     assert large.batch.steps == 10
-    for config in (tiny, middle, large):
-        assert config.train.epochs * (config.batch.steps or 1) == STEPS
+    for config, steps in ((tiny, MIN_STEPS), (middle, MIN_STEPS), (large, MAX_STEPS)):
+        assert config.train.epochs * (config.batch.steps or 1) == steps
     assert "400 steps of all nodes" in describe_plan(tiny, USER_GRAPH)
     assert "400 steps of 512 nodes and their neighbors" in describe_plan(middle, USER_GRAPH)
 
@@ -45,15 +45,15 @@ def test_blocks_get_narrower_on_large_graphs(nodes: int, width: int) -> None:
 
 UNSUPERVISED = [name for name, entry in METHODS.items() if not entry.options.needs_labels]
 ASKED: dict[str, tuple[dict[str, Any], bool, float]] = {  # changes, whether blocks are chosen, dropout
-    "default": ({}, True, 0.2),
-    "mlp": ({"encoder.name": "mlp"}, True, 0.2),
+    "default": ({}, True, 0.4),
+    "mlp": ({"encoder.name": "mlp"}, True, 0.4),
     "mlp in batches": ({"encoder.name": "mlp", "batch.size": 60}, False, 0.0),
-    "hops as input": ({"encoder.hops": [0, 1]}, False, 0.2),
-    "encoder hops": ({"encoder.name": "hops"}, False, 0.2),
-    "gcn": ({"encoder.name": "gcn"}, False, 0.2),
+    "hops as input": ({"encoder.hops": [0, 1]}, False, 0.4),
+    "encoder hops": ({"encoder.name": "hops"}, False, 0.4),
+    "gcn": ({"encoder.name": "gcn"}, False, 0.4),
     "sage in batches": ({"encoder.name": "sage", "batch.size": 60}, False, 0.0),
-    "no holdout": ({"method.holdout": 0.0}, False, 0.2),
-    "no features": ({"output.features": False}, False, 0.2),
+    "no holdout": ({"method.holdout": 0.0}, False, 0.4),
+    "no features": ({"output.features": False}, False, 0.4),
     **{name: ({"method.name": name}, False, 0.2) for name in UNSUPERVISED if name not in ("neighbors", "simclr")},
 }
 
@@ -107,6 +107,25 @@ def test_features_of_hops_can_be_left_out(user_graph: Path) -> None:
     quick = ["--epochs=1", "--encoder.hidden=8", "--probe.protocol=none"]
     main(["embed", "g.npz", "-o", "out", *quick, "--output.features=false"])
     assert np.load("out/embeddings.npz")["embeddings"].shape == (240, 2 * 8 + 128)
+
+
+@pytest.mark.parametrize(
+    ("asked", "objective", "steps", "tau", "dropout"),
+    [
+        ({}, "sigmoid", 781, 0.25, 0.4),
+        ({"miner.name": "hcl"}, "infonce", MIN_STEPS, 0.3, 0.2),
+        ({"method.objective": "infonce"}, "infonce", MIN_STEPS, 0.3, 0.2),
+        ({"method.objective": "infonce", "loss.tau": 0.5}, "infonce", MIN_STEPS, 0.5, 0.2),
+        ({"method.name": "dgi"}, None, MIN_STEPS, 0.3, 0.2),
+    ],
+)
+def test_a_miner_needs_infonce(
+    asked: dict[str, Any], objective: str | None, steps: int, tau: float, dropout: float
+) -> None:
+    config = load_config("embed", choose_settings(Data(x=torch.ones(2, 300), num_nodes=5000), asked))
+    assert getattr(config.method, "objective", None) == objective
+    assert config.train.epochs * (config.batch.steps or 1) == pytest.approx(steps, abs=10)
+    assert (config.loss.tau, config.encoder.dropout) == (tau, dropout)
 
 
 def test_a_miner_starts_after_a_quarter_of_the_epochs() -> None:

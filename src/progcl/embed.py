@@ -23,7 +23,7 @@ from progcl.errors import InputError
 from progcl.estimate import Estimate, estimate, is_trained
 from progcl.evaluation.clusters import cluster_run
 from progcl.evaluation.links import compare_links, save_link_scores
-from progcl.evaluation.scoring import baselines
+from progcl.evaluation.scoring import Vectors, baselines, untrained_part
 from progcl.export import write_parquet
 from progcl.files import require_folder
 from progcl.planning import choose_map, fit_to_budget, has_time_to_score
@@ -37,7 +37,9 @@ from progcl.training.model import Model, Start, load_input
 from progcl.training.output import describe_facts
 from progcl.training.signals import StopRequest
 
-STEPS = 400  # of training
+MIN_STEPS, MAX_STEPS = 400, 1600  # of training
+PASSES = 80  # over the nodes, within these limits
+INFONCE = {"encoder.dropout": 0.2, "loss.tau": 0.3}  # in place of what fits the sigmoid loss; takes MIN_STEPS
 WARM_SHARE = 0.25  # of the steps of an earlier run, if its weights are the start
 BATCH_SIZE = 512  # seed nodes of a step, whose neighbors join them; as many are still one full-graph step
 MAX_WIDTH, MIN_WIDTH = 512, 64  # of a block of the embedding
@@ -123,7 +125,9 @@ def _score(
         return result, []
     if not has_time_to_score(budget, needs):
         return result, [f"no time is left to score the embedding: `progcl eval {out}` does"]
-    beside = {} if budget.is_limited else baselines(result.config, data)
+    beside: Vectors = {}
+    if not budget.is_limited:
+        beside = {**untrained_part(result.embeddings, result.facts), **baselines(result.config, data)}
     return score_result(result, data, out, beside, budget, progress), []
 
 
@@ -143,10 +147,22 @@ def choose_config(data: Data, overrides: Mapping[str, Any] | None = None) -> Con
 
 def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Settings for a graph, by its size, and by method and encoder if others are asked for; overrides win."""
-    settings = {**settings_by_size(int(data.num_nodes)), **_adapt(overrides, int(data.num_nodes)), **overrides}
+    nodes = int(data.num_nodes)
+    loss = _choose_loss(overrides)
+    sized = settings_by_size(nodes, MIN_STEPS if loss else choose_steps(nodes))
+    settings = {**sized, **loss, **_adapt(overrides, nodes), **overrides}
     if "start_epoch" in options_type("miner", settings.get("miner.name", "none")).option_names():
         settings.setdefault("miner.start_epoch", start_epoch(int(settings["train.epochs"])))
     return settings
+
+
+def _choose_loss(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes of the preset where the sigmoid loss is not to be used: by another method, with a miner, or if asked."""
+    if str(overrides.get("method.name", "neighbors")) != "neighbors":
+        return INFONCE
+    wants_miner = overrides.get("miner.name", "none") != "none"
+    objective = overrides.get("method.objective", "infonce" if wants_miner else "sigmoid")
+    return {} if objective == "sigmoid" else {"method.objective": objective, **INFONCE}
 
 
 def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
@@ -161,7 +177,7 @@ def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     is_own = method != "neighbors"
     changes: dict[str, Any] = {"encoder.name": "gcn"} if is_own else {}
     if "batches" not in supports:
-        changes |= {"batch.size": None, "batch.steps": None}
+        changes |= {"batch.size": None, "batch.steps": None, "train.epochs": MIN_STEPS}  # a step is an epoch
     encoder = str(overrides.get("encoder.name", changes.get("encoder.name", preset.encoder.name)))
     if encoder == "hops":
         changes["encoder.hops"] = preset.hops.powers
@@ -176,7 +192,12 @@ def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     return changes if can_choose or is_own else {"method.holdout": 0.0, **changes}
 
 
-def settings_by_size(nodes: int, steps: int = STEPS, batch_size: int = BATCH_SIZE) -> dict[str, Any]:
+def choose_steps(nodes: int) -> int:
+    """Steps of training for a graph of so many nodes."""
+    return min(MAX_STEPS, max(MIN_STEPS, round(PASSES * nodes / BATCH_SIZE)))
+
+
+def settings_by_size(nodes: int, steps: int = MIN_STEPS, batch_size: int = BATCH_SIZE) -> dict[str, Any]:
     """Settings that depend on the number of nodes: the full graph in a step, or batches."""
     whole = nodes <= batch_size
     per_epoch = 1 if whole else min(MAX_STEPS_PER_EPOCH, -(-nodes // batch_size))

@@ -70,6 +70,7 @@ def test_names_come_back_and_the_run_can_be_repeated(
     out, err = capsys.readouterr()
     assert out.splitlines()[-1] == "out/embeddings.npz"
     assert "features of up to 8 hops (no training)" in err
+    assert "the embedding without its learned part (no training)" in err
     assert "240 nodes" in err
     report = Path("out/report.html").read_text()
     for text in ("n17", "kind 2", "240 nodes", "used in both", "Map of the embeddings"):

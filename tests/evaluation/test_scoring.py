@@ -9,7 +9,7 @@ from progcl.config.schema import ProbeConfig
 from progcl.data.synthetic import csbm
 from progcl.evaluation import scoring
 from progcl.evaluation.scores import Score
-from progcl.evaluation.scoring import limit_seconds, score_each
+from progcl.evaluation.scoring import limit_seconds, score_each, untrained_part
 
 DATA = csbm(nodes=60, classes=3)
 
@@ -49,3 +49,11 @@ def test_time_is_shared_and_no_row_has_more_splits_than_the_first(
 def test_the_limit_is_the_time_of_training_but_not_too_short() -> None:
     limits = [limit_seconds(ProbeConfig(limit=limit), 100.0) for limit in (1.0, 0.5, 0.1, 0.0, None)]
     assert limits == [100.0, 50.0, 30.0, 30.0, float("inf")]
+
+
+def test_the_part_that_needed_no_training_is_what_stands_beside_the_learned_columns() -> None:
+    vectors = torch.arange(12.0).reshape(2, 6)
+    (made,) = untrained_part(vectors, {"learned columns": 4}).values()
+    assert made().equal(vectors[:, 4:])
+    for facts in ({}, {"learned columns": 0}, {"learned columns": 6}):  # another method, nothing learned, nothing else
+        assert untrained_part(vectors, facts) == {}

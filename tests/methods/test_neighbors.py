@@ -15,7 +15,7 @@ from progcl.evaluation.probe import linear_probe
 from progcl.graph.hop_table import HopTable
 from progcl.methods.neighbors import Neighbors
 from progcl.training.trainer import Trainer
-from support.naive import cosine
+from support.naive import cosine, naive_jsd
 
 DATA = csbm(nodes=300, classes=3, degree=8, features=16, signal=1.2, homophily=0.8)
 LINKED = to_dense_adj(DATA.edge_index)[0] > 0
@@ -100,6 +100,29 @@ def test_the_loss_of_a_step_is_its_definition(
     assert loss == pytest.approx(sum(values) / len(values), rel=1e-4)
 
 
+def test_the_sigmoid_objective_is_its_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make(method__objective="sigmoid", loss__tau=0.25)
+    method = method_of(trainer)
+    captured: dict[str, torch.Tensor] = {}
+    forward = method.criterion.forward
+
+    def record(h: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+        captured.update(h=h.detach(), positives=positives)
+        return forward(h, positives)
+
+    monkeypatch.setattr(method.criterion, "forward", record)
+    loss = method.loss(next(iter(method.batches(1)))).item()
+    assert len(captured["h"]) > 40  # seeds, and nodes near them
+    assert loss == pytest.approx(naive_jsd(captured["h"].double(), captured["positives"], 0.25), rel=1e-5)
+
+
+def test_the_sigmoid_objective_takes_no_miner() -> None:
+    with pytest.raises(InputError, match="takes no miner"):
+        make(method__objective="sigmoid", miner__name="progcl-weight")
+    with pytest.raises(InputError, match="objective"):
+        make(method__objective="softmax")
+
+
 def test_held_out_edges_are_never_walked_and_the_same_in_both_directions() -> None:
     method = method_of(make(method__holdout=0.2))
     heldout = method.heldout_edges()
@@ -126,9 +149,11 @@ def test_an_encoder_that_sees_held_out_edges_is_refused(changes: dict[str, Any])
         load_config("csbm", {**SMALL, "output.blocks": "auto", "output.features": True})
 
 
-def test_it_learns_what_raw_features_and_an_untrained_copy_do_not_tell() -> None:
+@pytest.mark.parametrize("objective", ["infonce", "sigmoid"])
+def test_it_learns_what_raw_features_and_an_untrained_copy_do_not_tell(objective: str) -> None:
     settings = {**SMALL, "encoder.norm": "layer", "encoder.dropout": 0.2, "output.smooth": [0, 1], "train.lr": 3e-3}
     settings |= {"encoder.hidden": 64, "encoder.projection": 32, "loss.tau": 0.3, "train.epochs": 30, "batch.size": 100}
+    settings["method.objective"] = objective
     data = csbm(nodes=600, classes=3, degree=6, features=16, signal=1.2, homophily=0.7, seed=3)
     trainer = Trainer(load_config("csbm", settings), data)
     raw, untrained = (linear_probe(vectors, data, splits=5).mean for vectors in (data.x, trainer.embed()))

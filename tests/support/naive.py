@@ -194,3 +194,16 @@ def expectation_maximization(x: NDArray[np.float64], prior: float, iterations: i
             beta[c] = alpha[c] * (1 - mean) / mean
             weight[c] = share[c].mean()
     return np.array([alpha, beta, weight])
+
+
+def naive_jsd(h: Tensor, pairs: Tensor, tau: float | None) -> float:
+    """SIGNA's loss, or with a temperature the same with a sigmoid; a repeated pair counts once."""
+    total, epsilon = 0.0, 1e-6 if tau is None else 0.0
+    for i in range(len(h)):
+        near = {i} | {j for k, j in pairs.T.tolist() if k == i}
+        theta = [cosine(h[i], h[j]) for j in range(len(h))]
+        share = [(each + 1) / 2 if tau is None else 1 / (1 + math.exp(-each / tau)) for each in theta]
+        far = [j for j in range(len(h)) if j not in near]
+        total -= sum(math.log(share[j] + epsilon) for j in near) / len(near)
+        total -= sum(math.log(1 - share[j] + epsilon) for j in far) / len(far)
+    return total / len(h)

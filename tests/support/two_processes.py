@@ -45,6 +45,7 @@ SHAPES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # changes of the 
     "anchors": ({"train.anchors": 61}, ("none", "progcl-weight", "progcl-mix")),
     "gca": ({"method.name": "gca"}, ("none", "progcl-weight")),
     "neighbors": (NEIGHBORS, ("none", "progcl-weight", "progcl-mix")),
+    "neighbors, sigmoid": ({**NEIGHBORS, "method.objective": "sigmoid"}, ("none",)),
     "neighbors, anchors": ({"method.name": "neighbors", "train.anchors": 61}, ("none", "hcl")),
     "merit": ({"method.name": "merit"}, ("none", "progcl-weight")),
 }

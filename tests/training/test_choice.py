@@ -42,6 +42,11 @@ def test_the_rule(learned: float, features: float, own: float, nearest: float, b
     assert f"learned {learned:.3f}" in sentence
 
 
+def test_opposing_links_are_told_from_chance() -> None:
+    for links, own, blocks in ((600, 0.45, "untrained"), (100, 0.45, "own"), (10**6, 0.39, "own")):
+        assert Choice(0.5, 0.40, own, links=links).blocks == blocks  # standard errors 0.017, 0.041 and 0.0004
+
+
 def test_hits_are_those_of_a_loop() -> None:
     data = csbm(nodes=120, classes=3, features=6)
     heldout = data.edge_index[:, data.edge_index[0] < data.edge_index[1]][:, ::5]
@@ -106,6 +111,7 @@ def test_strong_features_are_learned_from_and_links_between_unlike_nodes_are_not
     learned, own = run(homophily=0.8, signal=3, train__lr=3e-3), run(homophily=0.05, signal=2)
     assert learned.facts["choice"]["blocks"] == "learned"
     assert learned.facts["blocks"] == ["learned", "smoothed once", "features of several hops", "walk vectors"]
+    assert learned.facts["learned columns"] == 2 * learned.config.encoder.hidden
     weight = learned.facts["choice"]["weight"]
     assert 0.5 < weight <= 1
     assert learned.embeddings.shape == (900, 2 * 64 + 3 * 32 + 128)
@@ -114,6 +120,7 @@ def test_strong_features_are_learned_from_and_links_between_unlike_nodes_are_not
         torch.testing.assert_close(block.norm(dim=1), torch.full((900,), float(length)), atol=1e-3, rtol=0)
     assert own.facts["choice"]["blocks"] == "own"
     assert own.facts["blocks"] == ["own features"]
+    assert own.facts["learned columns"] == 0
     assert own.embeddings.shape == (900, 32)
 
 

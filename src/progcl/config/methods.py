@@ -139,10 +139,12 @@ class NeighborsOptions(HalfHopOptions):
     Args:
         steps: random steps that are taken from every seed node of a batch; the nodes on the way join the batch
         drop_positives: share of the positives of a step that count as negatives instead
+        objective: infonce, with any miner; sigmoid takes each pair by itself, and none
         holdout: share of the edges that are kept from training, to judge by
     """
 
     name: str = "neighbors"
+    objective: Literal["infonce", "sigmoid"] = "infonce"
     steps: int = 1
     drop_positives: float = 0.4
     holdout: float = 0.0

@@ -18,7 +18,8 @@ FEW = 0.05  # share of pairs that may be below
 MIN_HARM = 0.5  # points of accuracy
 MIN_SPLITS = 3  # that say whether an embedding is below features of several hops, which are close to it
 RAW = "raw features"  # rows of a comparison
-FEATURES = (RAW, "propagated features (no training)", "features of up to")  # which need no training
+REST = "the embedding without its learned part (no training)"
+FEATURES = (RAW, REST, "propagated features (no training)", "features of up to")  # which need no training
 UNTRAINED = (*FEATURES, "untrained encoder")
 
 

@@ -6,13 +6,14 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 from torch_geometric.data import Data
 
 from progcl.config.schema import Config, ProbeConfig
 from progcl.data.datasets import FILE
-from progcl.evaluation.health import RAW
+from progcl.evaluation.health import RAW, REST
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
 from progcl.graph.hop_features import HopFeatures
@@ -74,3 +75,9 @@ def baselines(config: Config, data: Data) -> Vectors:
         return {}
     hops = f"features of up to {config.hops.powers[-1]} hops (no training)"
     return {RAW: partial(raw, data), hops: lambda: HopFeatures.fit(data, config.hops).transform(data)}
+
+
+def untrained_part(vectors: Tensor, facts: Mapping[str, Any]) -> Vectors:
+    """The columns of an embedding [N, D] that needed no training, if there are others: what these have to add to."""
+    learned = facts.get("learned columns", 0)
+    return {REST: lambda: vectors[:, learned:]} if 0 < learned < vectors.size(1) else {}

@@ -32,6 +32,10 @@ HOP_TABLE = {"encoder.hops": [0, 1], "method.drop_edges": [0.0, 0.0]}
 MINED = {"train.epochs": 4, "train.lr": 0.001, "miner.start_epoch": 2, "encoder.hidden": 64, "encoder.projection": 64}
 NOT_ON_GRAPHS = ("simclr",)  # reads images
 BATCHES = {"batch.size": 40, "batch.fanouts": [4, 3]}
+SLOW = {
+    "merit": {"train.lr": 0.0001}
+}  # gradients of biases before a normalization are rounding, of which Adam makes steps
+FURTHER = {"neighbors": [{"method.objective": "sigmoid"}]}  # options that change what a method is
 
 
 def list_cases() -> dict[str, list[dict[str, Any]]]:
@@ -40,10 +44,11 @@ def list_cases() -> dict[str, list[dict[str, Any]]]:
     for name, entry in METHODS.items():
         if name in NOT_ON_GRAPHS:
             continue
-        alone = {"method.name": name, "miner.name": "none"}
+        alone = {"method.name": name, "miner.name": "none", **SLOW.get(name, {})}
         batched = [{**alone, **BATCHES}] if "batches" in entry.options.supports else []
         inductive = [{**alone, "data.inductive": True}] if "inductive" in entry.options.supports else []
-        cases[f"method {name}"] = [alone, *batched, *inductive]
+        further = [{**alone, **changes} for changes in FURTHER.get(name, [])]
+        cases[f"method {name}"] = [alone, *batched, *inductive, *further]
     for name in ENCODERS:
         reads_hops = HOP_TABLE if name in ("svd", "hops") else {}
         cases[f"encoder {name}"] = [{"encoder.name": name, "miner.name": "none", **reads_hops}]

@@ -1,11 +1,13 @@
-"""A Jensen-Shannon loss of one view: positives are near, all other rows are far, each pair by itself."""
+"""Losses of one view that take each pair by itself: positives are told from all other pairs."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 from progcl.errors import InputError
 from progcl.graph.sparse import row_pointer
@@ -19,19 +21,24 @@ TILE_ROWS = 1024
 class NeighborJSD(nn.Module):
     """The normalized Jensen-Shannon estimator of SIGNA, exact in memory linear in the rows::
 
-        J = -1/N Σ_i [mean_{j∈P_i} log(D_ij + ε) + mean_{j∉P_i} log(1 - D_ij + ε)],    D_ij = (θ(i,j) + 1) / 2,
+        J = -1/N Σ_i [mean_{j∈P_i} log(D_ij + ε) + mean_{j∉P_i} log(1 - D_ij + ε)],
 
-    P_i being the positives of row i and i itself.
+    P_i being the positives of row i and i itself. D_ij is (θ(i,j) + 1) / 2, or with a temperature σ(θ(i,j) / τ), with
+    ε = 0: then a pair counts the more, the more it is on the wrong side.
 
-    Sun, Chen, Qiao, Zheng, Wang: Single-View Graph Contrastive Learning with Soft Neighborhood Awareness (2025).
+    Sun, Chen, Qiao, Zheng, Wang: Single-View Graph Contrastive Learning with Soft Neighborhood Awareness (2025). The
+    sigmoid comes from Zhai, Mustafa, Kolesnikov, Beyer: Sigmoid Loss for Language Image Pre-Training (2023), who do not
+    average over positives and negatives.
 
     Args:
         block_size: rows of a tile; memory grows with it, the result does not change
+        tau: temperature; None for SIGNA's D
     """
 
-    def __init__(self, block_size: int | None = None) -> None:
+    def __init__(self, block_size: int | None = None, tau: float | None = None) -> None:
         super().__init__()
         self.block_size = block_size
+        self.terms: _Terms = _Shares() if tau is None else _Sigmoid(tau)
 
     def forward(self, h: Tensor, positives: Tensor) -> Tensor:
         """The loss of rows h [N, d] with pairs (row, positive) [2, P]; a repeated pair counts once.
@@ -44,10 +51,48 @@ class NeighborJSD(nn.Module):
         rows = torch.arange(len(h), device=h.device)
         pairs = torch.cat([positives.to(h.device), torch.stack([rows, rows])], dim=1)
         key = (pairs[0] * len(h) + pairs[1]).unique()
+        side = self.block_size or TILE_ROWS
         with full_precision(h):
             (z,) = normalize_rows(h)
-            loss: Tensor = _JSD.apply(z, key // len(h), key % len(h), self.block_size or TILE_ROWS)  # type: ignore[no-untyped-call]
+            loss: Tensor = _JSD.apply(z, key // len(h), key % len(h), side, self.terms)  # type: ignore[no-untyped-call]
             return loss.to(h.dtype)
+
+
+class _Terms(Protocol):
+    """What a pair with cosine θ adds to the loss, and the derivative of that by θ."""
+
+    def near(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        """Of positives: -log D."""
+
+    def far(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        """Of all other pairs: -log(1 - D)."""
+
+
+class _Shares:
+    """D = (θ + 1) / 2, with ε inside of the logarithms."""
+
+    def near(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        share = cosine.add(1).div_(2).clamp_(0, 1).add_(EPSILON)
+        return -share.log(), -0.5 / share
+
+    def far(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        rest = 1 - cosine.add(1).div_(2).clamp_(0, 1) + EPSILON
+        return -rest.log(), 0.5 / rest
+
+
+@dataclass(frozen=True)
+class _Sigmoid:
+    """D = σ(θ / τ)."""
+
+    tau: float
+
+    def near(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        logit = cosine / -self.tau
+        return softplus(logit), torch.sigmoid(logit) / -self.tau
+
+    def far(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+        logit = cosine / self.tau
+        return softplus(logit), torch.sigmoid(logit) / self.tau
 
 
 class _JSD(torch.autograd.Function):
@@ -57,7 +102,7 @@ class _JSD(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, row: Tensor, column: Tensor, side: int) -> Tensor:
+    def forward(ctx: Any, z: Tensor, row: Tensor, column: Tensor, side: int, terms: _Terms) -> Tensor:
         near = torch.bincount(row, minlength=len(z)).to(z.dtype)  # of every row, itself included
         far = (len(z) - near).clamp_min(1)
         pairs = _TilePairs(row, column, len(z), side)
@@ -65,33 +110,33 @@ class _JSD(torch.autograd.Function):
         blocks = list(iterate_blocks(len(z), side))
         for a, rows in enumerate(blocks):
             for b, columns in enumerate(blocks[a:], start=a):
-                d = (z[rows] @ z[columns].T).add_(1).div_(2).clamp_(0, 1)
-                rest = 1 - d + EPSILON
-                weight = (1 / far[rows]).unsqueeze(1).repeat(1, d.size(1))
+                cosine = z[rows] @ z[columns].T
+                weight = (1 / far[rows]).unsqueeze(1).repeat(1, cosine.size(1))
                 forward = pairs.of(a, b)
                 positives = [(forward, near[rows])]
                 weight[forward] = 0
                 if b > a:
                     backward = pairs.of(b, a)[::-1]
-                    mirrored = (1 / far[columns]).expand_as(d).contiguous()
+                    mirrored = (1 / far[columns]).expand_as(cosine).contiguous()
                     mirrored[backward] = 0
                     weight += mirrored
                     positives.append((backward, near[columns]))
-                total -= (rest.log() * weight).sum()
-                slope = weight.div_(rest).div_(2)
+                value, slope = terms.far(cosine)
+                total += value.mul_(weight).sum()
+                slope *= weight
                 for direction, (pair, counts) in enumerate(positives):
-                    count, positive = counts[pair[direction]], d[pair] + EPSILON
-                    total -= (positive.log() / count).sum()
-                    slope[pair] -= 0.5 / positive / count  # a pair is there once, so that no entry is written twice
+                    count, (value, descent) = counts[pair[direction]], terms.near(cosine[pair])
+                    total += (value / count).sum()
+                    slope[pair] += descent / count  # a pair is there once, so that no entry is written twice
                 grad[rows] += slope @ z[columns]
                 grad[columns] += slope.T @ z[rows]
         ctx.save_for_backward(grad / len(z))
         return total / len(z)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         (grad,) = ctx.saved_tensors
-        return grads[0] * grad, None, None, None
+        return grads[0] * grad, None, None, None, None
 
 
 class _TilePairs:

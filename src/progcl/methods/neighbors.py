@@ -9,11 +9,13 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
 from progcl.config.methods import NeighborsOptions
+from progcl.errors import InputError
 from progcl.graph.batching import PairedSeeds
 from progcl.graph.loader import Batch, GraphInput
 from progcl.graph.sampled import SampledBatch
 from progcl.graph.sampler import NeighborSampler
 from progcl.losses import InfoNCE
+from progcl.losses.jsd import NeighborJSD
 from progcl.methods.base import Context, Method
 from progcl.seeding import HASH_RANGE, derive_seed, hash_pairs
 
@@ -21,17 +23,20 @@ KEY_RANGE = 2**62
 
 
 class Neighbors(Method):
-    """InfoNCE of one view whose positives are edges: `InfoNCE(tau, miner)(h, positives=edges)`.
+    """InfoNCE of one view whose positives are edges, `InfoNCE(tau, miner)(h, positives=edges)`, or a sigmoid loss.
 
     A batch is its seed nodes and the nodes that a random walk from each of them visits. Positives are the edges
     between any two nodes of the batch, and the pairs of a seed and a visited node; all other nodes of the batch are
     negatives, as are positives that are dropped at random. In a weighted graph, walks follow the weights, and an edge
     is kept with a probability in proportion to its weight, at most 1 (`weighted_rates`). With an encoder that does not
     see the edges (`svd`, `mlp`), they are what is learned; the embeddings may be smoothed over them afterwards
-    (`output.smooth`).
+    (`output.smooth`). The objective `sigmoid` takes each pair by itself: `NeighborJSD(tau=tau)(h, edges)`.
 
     Neighbors as positives of one view, some of them negatives in each step, come from Sun, Chen, Qiao, Zheng, Wang:
     Single-View Graph Contrastive Learning with Soft Neighborhood Awareness (2025), whose loss is another.
+
+    Raises:
+        InputError: a miner is to treat the negatives of the sigmoid loss
     """
 
     Options = NeighborsOptions
@@ -40,7 +45,7 @@ class Neighbors(Method):
         super().__init__(context)
         self.encoder = context.encoder()
         self.projector = context.projector(outputs=max(1, context.config.encoder.projection // 2))
-        self.criterion = context.criterion(InfoNCE)
+        self.criterion = self._make_criterion()
         self.walker = context.graph.walker if not self.options.holdout else self._walker_without_heldout()
 
     def heldout_edges(self) -> Tensor | None:
@@ -90,7 +95,8 @@ class Neighbors(Method):
         h = self.projector(self.encoder(self.half_hop(batch.full_view())))
         if batch.seeds is not None:  # every process has embedded its shard of them
             h = workers.gather(h, len(batch.seeds))
-        loss: Tensor = self.criterion(h, nodes=batch.seeds, positives=batch.pairs)
+        options = {"nodes": batch.seeds} if isinstance(self.criterion, InfoNCE) else {}
+        loss: Tensor = self.criterion(h, positives=batch.pairs, **options)
         return loss
 
     def embed(self, graph: GraphInput) -> Tensor:
@@ -101,6 +107,15 @@ class Neighbors(Method):
         """Drop the training graph, the walks over it, and the loss."""
         super().release()
         del self.walker
+
+    def _make_criterion(self) -> InfoNCE | NeighborJSD:
+        config = self.context.config
+        if self.options.objective == "infonce":
+            return self.context.criterion(InfoNCE)
+        if config.miner.name != "none":
+            hint = "set --method.objective infonce, or --miner.name none"
+            raise InputError("the sigmoid loss of `neighbors` takes no miner", hint)
+        return NeighborJSD(config.loss.block_size, config.loss.tau)
 
     def _is_heldout(self, edges: Tensor) -> Tensor:
         """Whether an edge is held out [E]: a hash of the seed and its two nodes, the same in both directions."""

@@ -25,7 +25,7 @@ SEED = 0  # of the pairs without a link
 MIN_WEIGHT = 0.05  # below which learned vectors are left out
 FROM_FEATURES = 0.5  # share of links among the nearest above which a graph is one of nearest neighbors
 LINKS_MATTER = 0.52  # AUC below which linked nodes are no more alike than others
-LINKS_OPPOSE = 0.42  # below this, they are so unlike that hops tell much
+LINKS_OPPOSE = 0.42  # below this, and if own features do not say so as well, they are so unlike that hops tell much
 
 Blocks = Literal["learned", "untrained", "own"]
 
@@ -84,10 +84,19 @@ class Choice:
     @property
     def blocks(self) -> Blocks:
         """`learned` and all others; those that need no training; or a node's own features alone."""
-        links_tell_nothing = max(self.features, self.own) < LINKS_MATTER and self.features > LINKS_OPPOSE
-        if links_tell_nothing and self.varies and not self.directed:
+        tells_nothing = max(self.features, self.own) < LINKS_MATTER and not self._opposes
+        if tells_nothing and self.varies and not self.directed:
             return "own"
         return "learned" if self.weight else "untrained"
+
+    @property
+    def _opposes(self) -> bool:
+        """Whether links connect unlike nodes, and hops say so better than own features do, by two standard errors.
+
+        The error is that of the AUC of vectors that tell nothing, of n links and n other pairs: √(1 / 6n).
+        """
+        error = math.sqrt(1 / (6 * self.links)) if self.links else 0.0
+        return self.features <= LINKS_OPPOSE and self.features < self.own - 2 * error
 
     def facts(self) -> dict[str, Any]:
         """In plain numbers, for results and logs."""

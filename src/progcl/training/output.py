@@ -105,12 +105,20 @@ class Output:
             "alignment": self.alignment and self.alignment.facts,
         }
         facts: dict[str, Any] = {name: value for name, value in every.items() if value}
-        return facts if self.blocks == ["learned"] else {"blocks": self.blocks, **facts}
+        if self.blocks == ["learned"]:
+            return facts
+        return {"blocks": self.blocks, "learned columns": self.learned_columns, **facts}
 
     @property
     def structure_weight(self) -> float:
         """Length of the walk vectors: the less the features tell, the more they count (docs/recipes.md)."""
         return 1 - self.weight / 2
+
+    @property
+    def learned_columns(self) -> int:
+        """The first columns of the embeddings, which were learned; 0 if all are mixed."""
+        is_mixed = self.pca is not None or self.alignment is not None
+        return 0 if is_mixed or not self.weight else len(self.center) * max(1, len(self.smooth))
 
     @property
     def blocks(self) -> list[str]:
