@@ -1,8 +1,8 @@
 """What `progcl embed` chooses without labels, and what each choice would have scored.
 
 On graphs with strong, weak and no features, graphs of nearest neighbors, and drawn ones from heterophilous to
-homophilous. Accuracies are of protocol `clean` on a fifth of the nodes of graphs in the tables (the one that settings
-are chosen on), and on all nodes of other ones.
+homophilous, and small. Accuracies are of protocol `clean` on a fifth of the nodes of graphs in the tables (the one that
+settings are chosen on), and on all nodes of other ones.
 
     python benchmarks/choice.py [GRAPH ...]     run what is missing in results/choice.jsonl, then print the table
     python benchmarks/choice.py --table         print
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from embed_table import describe_version
 from graphs import TUNING, load_graph, make_tuning_splits
 from ledger import append_entry, read_ledger
 from tqdm import tqdm
@@ -35,7 +36,8 @@ GRAPHS = (
     *("cora", "photo", "computers", "digits"),
     *("cora 64 features", "cora 256 features", "photo 16 features", "photo 128 features", "photo 256 features"),
     *("computers 16 features", "computers 128 features", "digits 24 features", "photo noise 3", "computers noise 1"),
-    *(f"csbm {homophily}" for homophily in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)),
+    *(f"csbm {homophily}" for homophily in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
+    *(f"small {nodes} {seed}" for nodes in (300, 1000) for seed in range(4)),
 )
 SPLITS = 10
 OUTPUTS = ("auto", "learned", "untrained", "own")
@@ -79,7 +81,7 @@ def run(name: str) -> dict[str, Any]:
         trainer.config = replace(config, output=replace(config.output, blocks=blocks))
         found = probe_clean(trainer.embed(), labels_of(data), splits)
         accuracies[blocks] = [round(100 * each.accuracy, 3) for each in found]
-    return {"graph": short(name), "choice": asdict(choice), "accuracies": accuracies}
+    return {"graph": short(name), **describe_version(config), "choice": asdict(choice), "accuracies": accuracies}
 
 
 if __name__ == "__main__":

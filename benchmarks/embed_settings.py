@@ -27,11 +27,12 @@ from progcl.training.trainer import Trainer
 LEDGER = Path(__file__).parents[1] / "results" / "embed-settings.jsonl"
 TRAINING: list[dict[str, Any]] = [
     {},
-    {"steps": 800},
-    {"encoder.dropout": 0.4},
+    {"method.objective": "infonce"},  # with the dropout, temperature and steps that fit it
+    {"steps": 400},
+    {"encoder.dropout": 0.2},
+    {"loss.tau": 0.5},
     {"encoder.init": "glorot"},
     {"encoder.norm_last": False},
-    {"loss.tau": 0.5},
     {"method.drop_positives": 0.0},
     {"method.steps": 2},
 ]
@@ -65,10 +66,10 @@ def main() -> None:
 def evaluate(name: str, change: dict[str, Any], seed: int) -> Iterator[tuple[dict[str, Any], list[float]]]:
     """Accuracies in percent on the tuning nodes with all blocks; of the settings in use, also with other outputs."""
     data = load_graph(name)
-    options = {key: value for key, value in change.items() if key != "steps"}
-    steps = {"steps": change["steps"]} if "steps" in change else {}
-    overrides = {**settings_by_size(int(data.num_nodes), **steps), **options, "train.seed": seed}
-    overrides |= {"output.blocks": "learned", "probe.protocol": "none"}
+    overrides = {key: value for key, value in change.items() if key != "steps"}
+    if "steps" in change:
+        overrides |= settings_by_size(int(data.num_nodes), change["steps"])
+    overrides |= {"train.seed": seed, "output.blocks": "learned", "probe.protocol": "none"}
     trainer = Trainer(load_config("embed", choose_settings(data, overrides)), data)
     list(trainer.run(trainer.config.train.epochs))
     splits = make_tuning_splits(data)[:SPLITS]

@@ -16,12 +16,19 @@ TRAIN_SHARE, VALIDATION_SHARE, SPLITS = 0.4, 0.1, 20  # shares of that fifth
 
 
 def load_graph(name: str) -> Data:
-    """A graph by name (`photo`, `photo without features`, `photo 16 features`, `photo noise 3`, `csbm 0.7`) or file."""
+    """A graph by name or file.
+
+    Names are `photo`, `photo without features`, `photo 16 features`, `photo noise 3`, `csbm 0.7` (homophily) and
+    `small 300 2` (nodes, seed).
+    """
     if "/" in name:
         return load_dataset("file", graph=name, normalize=False)
     base, *change = name.split(" ")
     if base == "csbm":
         return prepare(csbm(homophily=float(change[0])))
+    if base == "small":
+        nodes, seed = map(int, change)
+        return prepare(csbm(nodes, classes=3, degree=8, homophily=0.6, features=12, signal=3.0, seed=seed))
     data = _read(base)
     generator = torch.Generator().manual_seed(0)
     if change == ["without", "features"]:

@@ -116,8 +116,9 @@ def make_signals(data: Data, smoothed: Tensor, plain: Tensor, others: Callable[[
 
 
 def train(data: Data, seed: int, criterion: torch.nn.Module | None = None) -> Trainer:
-    """`progcl embed` with weight 1 for the learned vectors, and another loss if one is given."""
-    overrides = {"output.blocks": "learned", "probe.protocol": "none", "train.seed": seed}
+    """`progcl embed` with InfoNCE and weight 1 for the learned vectors, and another loss if one is given."""
+    overrides = {"method.objective": "infonce", "output.blocks": "learned", "train.seed": seed}
+    overrides |= {"probe.protocol": "none"}
     trainer = Trainer(load_config("embed", choose_settings(data, overrides)), data)
     if criterion is not None:
         trainer.method.criterion = criterion

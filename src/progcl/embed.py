@@ -149,7 +149,7 @@ def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Settings for a graph, by its size, and by method and encoder if others are asked for; overrides win."""
     nodes = int(data.num_nodes)
     loss = _choose_loss(overrides)
-    sized = settings_by_size(nodes, MIN_STEPS if loss else choose_steps(nodes))
+    sized = settings_by_size(nodes, MIN_STEPS if loss else None)
     settings = {**sized, **loss, **_adapt(overrides, nodes), **overrides}
     if "start_epoch" in options_type("miner", settings.get("miner.name", "none")).option_names():
         settings.setdefault("miner.start_epoch", start_epoch(int(settings["train.epochs"])))
@@ -197,9 +197,10 @@ def choose_steps(nodes: int) -> int:
     return min(MAX_STEPS, max(MIN_STEPS, round(PASSES * nodes / BATCH_SIZE)))
 
 
-def settings_by_size(nodes: int, steps: int = MIN_STEPS, batch_size: int = BATCH_SIZE) -> dict[str, Any]:
-    """Settings that depend on the number of nodes: the full graph in a step, or batches."""
+def settings_by_size(nodes: int, steps: int | None = None, batch_size: int = BATCH_SIZE) -> dict[str, Any]:
+    """Settings that depend on the number of nodes: the full graph in a step, or batches, and how many of them."""
     whole = nodes <= batch_size
+    steps = choose_steps(nodes) if steps is None else steps
     per_epoch = 1 if whole else min(MAX_STEPS_PER_EPOCH, -(-nodes // batch_size))
     width = choose_width(nodes)
     narrow = {"encoder.hidden": width, "encoder.projection": width // 2, "hops.dim": width} if width < MAX_WIDTH else {}

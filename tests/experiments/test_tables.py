@@ -9,6 +9,7 @@ from progcl.config import to_dict
 from progcl.config.load import PRESETS, load_config
 from progcl.config.methods import METHODS
 from progcl.config.miners import ProGCLMixOptions
+from progcl.embed import settings_by_size
 from progcl.experiments.ledger import hash_settings
 from progcl.experiments.tables import PROTOCOLS, Cell, load_tables, shorten
 from support.tables import CELLS, write_tables
@@ -51,6 +52,15 @@ def test_every_method_and_every_row_without_training_is_there() -> None:
             training_free = {row for row in column.cells if not table.rows[row].training}
             unknown = {"spectral", "walk-vectors"} if table.name == "table3" else set()  # of unseen nodes
             assert training_free | unknown == TRAINING_FREE, column.title
+
+
+@pytest.mark.parametrize(
+    ("data", "nodes"), [("photo", 7650), ("computers", 13752), ("cs", 18333), ("wikics", 11701), ("cora", 2708)]
+)
+def test_the_cells_of_our_own_method_are_what_embed_chooses(data: str, nodes: int) -> None:
+    settings = TABLES["table2"].columns[data].cells["neighbors"].settings
+    chosen = settings_by_size(nodes)
+    assert settings == {"data.name": data} | {key: chosen[key] for key in settings if key != "data.name"}
 
 
 @pytest.mark.parametrize("cell", RESOLVED, ids=lambda cell: cell.name)

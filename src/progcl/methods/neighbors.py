@@ -95,8 +95,8 @@ class Neighbors(Method):
         h = self.projector(self.encoder(self.half_hop(batch.full_view())))
         if batch.seeds is not None:  # every process has embedded its shard of them
             h = workers.gather(h, len(batch.seeds))
-        options = {"nodes": batch.seeds} if isinstance(self.criterion, InfoNCE) else {}
-        loss: Tensor = self.criterion(h, positives=batch.pairs, **options)
+        miners_need = {"nodes": batch.seeds} if self.options.objective == "infonce" else {}
+        loss: Tensor = self.criterion(h, positives=batch.pairs, **miners_need)
         return loss
 
     def embed(self, graph: GraphInput) -> Tensor:
