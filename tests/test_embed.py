@@ -128,6 +128,13 @@ def test_a_miner_needs_infonce(
     assert (config.loss.tau, config.encoder.dropout) == (tau, dropout)
 
 
+@pytest.mark.parametrize("asked", [{"batch.size": None}, {"method.name": "dgi"}])
+def test_a_step_of_all_nodes_is_an_epoch(asked: dict[str, Any]) -> None:
+    config = load_config("embed", choose_settings(Data(x=torch.ones(2, 300), num_nodes=5000), asked))
+    assert (config.batch.size, config.batch.steps, config.train.checkpoint_every) == (None, None, 10)
+    assert config.train.epochs == (MIN_STEPS if asked.get("method.name") else 781)
+
+
 def test_a_miner_starts_after_a_quarter_of_the_epochs() -> None:
     config = load_config("embed", choose_settings(USER_GRAPH, {"miner.name": "progcl-weight", "train.epochs": 40}))
     assert to_dict(config)["miner"]["start_epoch"] == 10

@@ -23,7 +23,7 @@ from progcl.errors import InputError
 from progcl.estimate import Estimate, estimate, is_trained
 from progcl.evaluation.clusters import cluster_run
 from progcl.evaluation.links import compare_links, save_link_scores
-from progcl.evaluation.scoring import Vectors, baselines, untrained_part
+from progcl.evaluation.scoring import baselines
 from progcl.export import write_parquet
 from progcl.files import require_folder
 from progcl.planning import choose_map, fit_to_budget, has_time_to_score
@@ -108,7 +108,7 @@ def embed(
                 write_parquet(out / "embeddings.parquet", result.embeddings.numpy(), data.ids, clusters)
         result, notes = _score(result, data, out, budget, needs, progress)
         if result.links and not budget.is_limited:
-            save_link_scores(compare_links(config, data, result.facts, result.links), out)
+            save_link_scores(compare_links(config, data, result.links, result.embeddings, result.facts), out)
         if progress:
             _print_notes(notes + describe_facts(result.facts), "drawing the map for report.html")
         shown = choose_map(budget, needs)
@@ -125,9 +125,7 @@ def _score(
         return result, []
     if not has_time_to_score(budget, needs):
         return result, [f"no time is left to score the embedding: `progcl eval {out}` does"]
-    beside: Vectors = {}
-    if not budget.is_limited:
-        beside = {**untrained_part(result.embeddings, result.facts), **baselines(result.config, data)}
+    beside = {} if budget.is_limited else baselines(result.config, data, result.embeddings, result.facts)
     return score_result(result, data, out, beside, budget, progress), []
 
 
@@ -149,8 +147,8 @@ def choose_settings(data: Data, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Settings for a graph, by its size, and by method and encoder if others are asked for; overrides win."""
     nodes = int(data.num_nodes)
     loss = _choose_loss(overrides)
-    sized = settings_by_size(nodes, MIN_STEPS if loss else None)
-    settings = {**sized, **loss, **_adapt(overrides, nodes), **overrides}
+    steps = MIN_STEPS if loss else choose_steps(nodes)
+    settings = {**settings_by_size(nodes, steps), **loss, **_adapt(overrides, nodes, steps), **overrides}
     if "start_epoch" in options_type("miner", settings.get("miner.name", "none")).option_names():
         settings.setdefault("miner.start_epoch", start_epoch(int(settings["train.epochs"])))
     return settings
@@ -165,7 +163,7 @@ def _choose_loss(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {} if objective == "sigmoid" else {"method.objective": objective, **INFONCE}
 
 
-def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+def _adapt(overrides: Mapping[str, Any], nodes: int, steps: int) -> dict[str, Any]:
     """Changes of the preset that another method or encoder needs: no held-out edges to choose by, no dropout."""
     method, preset = str(overrides.get("method.name", "neighbors")), load_config("embed")
     options = options_type("method", method)
@@ -176,8 +174,9 @@ def _adapt(overrides: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     supports: frozenset[str] = getattr(options, "supports", frozenset())
     is_own = method != "neighbors"
     changes: dict[str, Any] = {"encoder.name": "gcn"} if is_own else {}
-    if "batches" not in supports:
-        changes |= {"batch.size": None, "batch.steps": None, "train.epochs": MIN_STEPS}  # a step is an epoch
+    if "batches" not in supports or (overrides.get("batch.size", nodes) is None and nodes > BATCH_SIZE):
+        sized = settings_by_size(nodes, steps, batch_size=nodes)
+        changes |= {key: sized[key] for key in ("batch.size", "batch.steps", "train.epochs", "train.checkpoint_every")}
     encoder = str(overrides.get("encoder.name", changes.get("encoder.name", preset.encoder.name)))
     if encoder == "hops":
         changes["encoder.hops"] = preset.hops.powers
@@ -287,17 +286,20 @@ def _resolve_start(files: Mapping[str, str | None], overrides: dict[str, Any], a
     named = {f"data.{key}": None for key in ("graph", "features_from", "labels_from", "ids_from")}
     given = {**named, "data.name": FILE, "probe.protocol": load_config("embed").probe.protocol, **overrides, **files}
     given |= {"train.start_from": str(run), "data.holdout": overrides.get("data.holdout", 0.0)}
-    earlier, wanted = (load_config(run / "config.yaml", each, allow_code=allow_code) for each in ({}, given))
+    earlier = load_config(run / "config.yaml", allow_code=allow_code)
+    if given.get("miner.name", "none") != "none" and getattr(earlier.method, "objective", "") == "sigmoid":
+        given = {"method.objective": "infonce", "loss.tau": INFONCE["loss.tau"], **given}
+    wanted = load_config(run / "config.yaml", given, allow_code=allow_code)
     if (wanted.method.name, wanted.encoder) != (earlier.method.name, earlier.encoder):
         hint = "leave out --from, or the options of method and encoder"
         raise InputError("weights of another method or encoder are no start", hint)
     data = load_graph(wanted)
-    sized = continue_settings(earlier, int(data.num_nodes))
+    sized = continue_settings(earlier, wanted, int(data.num_nodes))
     probe = {} if "probe.protocol" in overrides else _probe_settings(data)
     return load_config(run / "config.yaml", {**sized, **given, **probe}, allow_code=allow_code), data
 
 
-def continue_settings(earlier: Config, nodes: int) -> dict[str, Any]:
+def continue_settings(earlier: Config, wanted: Config, nodes: int) -> dict[str, Any]:
     """Settings that change where the weights of an earlier run are the start: fewer steps, batches of a grown graph."""
     steps = max(1, round(WARM_SHARE * earlier.train.epochs * (earlier.batch.steps or 1)))
     sized = settings_by_size(nodes, steps)
@@ -306,7 +308,7 @@ def continue_settings(earlier: Config, nodes: int) -> dict[str, Any]:
         settings = {key: sized[key] for key in kept}
     else:
         settings = {"train.epochs": max(4, round(WARM_SHARE * earlier.train.epochs))}
-    starts = hasattr(earlier.miner, "start_epoch")
+    starts = hasattr(wanted.miner, "start_epoch")
     return settings | ({"miner.start_epoch": start_epoch(settings["train.epochs"])} if starts else {})
 
 

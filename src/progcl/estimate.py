@@ -86,8 +86,9 @@ def estimate(config: Config, data: Data, pace: float | None = None) -> Estimate:
     graph, pace = GraphSize.of(data), measure_pace() if pace is None else pace
     sizes = Sizes.of(config, data, graph)
     split = _split_seconds(sizes)
-    training = _train_seconds(config, sizes) if is_trained(config, data) else 0.0
-    rows = 0 if config.probe.protocol == "none" or not sizes.classes else 2
+    trained = is_trained(config, data)
+    training = _train_seconds(config, sizes) if trained else 0.0
+    rows = 0 if config.probe.protocol == "none" or not sizes.classes else 2 + trained
     score = rows * split * config.probe.splits
     if config.probe.limit is not None:
         score = min(score, max(30.0, config.probe.limit * training))

@@ -22,7 +22,7 @@ from progcl.errors import InputError, warn
 from progcl.evaluation.health import describe_harm
 from progcl.evaluation.links import LinkScore
 from progcl.evaluation.scores import Score, describe_run, save_scores
-from progcl.evaluation.scoring import Scores, Vectors, baselines, limit_seconds, score_each, untrained_part
+from progcl.evaluation.scoring import Scores, Vectors, baselines, limit_seconds, score_each
 from progcl.export import load_run_embeddings
 from progcl.training.files import write_json
 from progcl.training.lock import lock_folder
@@ -145,10 +145,9 @@ def _rescore(run: Path, config: Config, data: Data, keep: bool) -> Scores:
             save_scores(scores, run)
 
     embeddings = torch.from_numpy(vectors)
-    beside = {**untrained_part(embeddings, stored["facts"]), **baselines(config, data)} if keep else {}
-    return score_each(
-        {own: lambda: embeddings, **beside}, data, config.probe, store if keep else lambda _: None, progress=True
-    )
+    beside = baselines(config, data, embeddings, stored["facts"]) if keep else {}
+    made = {own: lambda: embeddings, **beside}
+    return score_each(made, data, config.probe, store if keep else lambda _: None, progress=True)
 
 
 def _plain(score: Score) -> dict[str, Any]:

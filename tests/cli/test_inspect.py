@@ -59,6 +59,18 @@ def test_eval_of_a_run_repeats_its_table_and_takes_other_protocols(
     assert "1 splits, protocol `bgrl`" in capsys.readouterr().out
 
 
+def test_eval_keeps_the_rows_of_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, data = tmp_path / "run", ["--data.name=csbm", "--data.nodes=120", "--method.holdout=0"]
+    short = ["--train.epochs=2", "--batch.size=null", "--batch.steps=null", "--probe.splits=2", "--output.structure=8"]
+    main(["train", "embed", *data, *short, "--output.blocks=learned", "--probe.compare=true", "--out", str(run)])
+    table = capsys.readouterr().out
+    assert "\n  neighbors   " in table  # the sigmoid loss: no miners to compare with
+    assert "progcl" not in table
+    stored = (run / "comparison.json").read_text()
+    main(["eval", str(run)])
+    assert (run / "comparison.json").read_text() == stored
+
+
 def test_eval_of_broken_or_unprobed_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
     main(["train", "csbm", "--out", run, *FLAGS, "--probe.protocol", "none"])

@@ -159,6 +159,10 @@ def test_a_run_starts_from_another(grown_graph: Path, capsys: pytest.CaptureFixt
     assert largest_difference("warm", "again") == 0
     main([*warm[:-1], "-o", "warm", "--resume"])
     assert largest_difference("warm", "again") == 0
+    main([*warm, "-o", "mined", "--miner=progcl-weight"])
+    config = read_json(Path("mined/result.json"))["config"]
+    assert (config["method"]["objective"], config["loss"]["tau"]) == ("infonce", 0.3)
+    assert config["miner"]["start_epoch"] == 2  # of 4 epochs
     error = refusal(capsys, "embed", "g.csv", "--from", "old", "-o", "bare")
     assert "--features FILE" in error
     assert not Path("bare").exists()

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 import torch
 
+from progcl import load_config
 from progcl.config.schema import ProbeConfig
 from progcl.data.synthetic import csbm
+from progcl.embed import choose_settings
 from progcl.evaluation import scoring
+from progcl.evaluation.health import RAW, REST
 from progcl.evaluation.scores import Score
-from progcl.evaluation.scoring import limit_seconds, score_each, untrained_part
+from progcl.evaluation.scoring import baselines, limit_seconds, score_each
 
 DATA = csbm(nodes=60, classes=3)
 
@@ -52,8 +55,14 @@ def test_the_limit_is_the_time_of_training_but_not_too_short() -> None:
 
 
 def test_the_part_that_needed_no_training_is_what_stands_beside_the_learned_columns() -> None:
-    vectors = torch.arange(12.0).reshape(2, 6)
-    (made,) = untrained_part(vectors, {"learned columns": 4}).values()
-    assert made().equal(vectors[:, 4:])
+    vectors = torch.arange(360.0).reshape(60, 6)
+    file = load_config("embed", {"data.graph": "graph.csv"})
+    rows = baselines(file, DATA, vectors, {"learned columns": 4})
+    assert [name for name in rows if "hops" not in name] == [REST, RAW]
+    assert rows[REST]().equal(vectors[:, 4:])
+    assert rows[RAW]().equal(DATA.x)
     for facts in ({}, {"learned columns": 0}, {"learned columns": 6}):  # another method, nothing learned, nothing else
-        assert untrained_part(vectors, facts) == {}
+        assert REST not in baselines(file, DATA, vectors, facts)
+    untrained = load_config("embed", {"data.graph": "g.csv", **choose_settings(DATA, {"method.name": "raw"})})
+    assert REST not in baselines(untrained, DATA, vectors, {"learned columns": 4})
+    assert baselines(load_config("csbm"), DATA, vectors, {"learned columns": 4}) == {}  # these have --probe.compare

@@ -109,6 +109,7 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
         "one way": OneWay(0.4),
         "positives": lambda h, _: InfoNCE(0.4)(h, positives=PAIRS),
         "jsd": lambda h, _: NeighborJSD()(h, PAIRS),
+        "sigmoid": lambda h, _: NeighborJSD(0.25)(h, PAIRS),
     }
 
 

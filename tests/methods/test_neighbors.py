@@ -118,7 +118,7 @@ def test_the_sigmoid_objective_is_its_definition(monkeypatch: pytest.MonkeyPatch
 
 def test_the_sigmoid_objective_takes_no_miner() -> None:
     with pytest.raises(InputError, match="takes no miner"):
-        make(method__objective="sigmoid", miner__name="progcl-weight")
+        load_config("embed", {"miner.name": "progcl-weight"})
     with pytest.raises(InputError, match="objective"):
         make(method__objective="softmax")
 

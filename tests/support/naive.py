@@ -198,12 +198,15 @@ def expectation_maximization(x: NDArray[np.float64], prior: float, iterations: i
 
 def naive_jsd(h: Tensor, pairs: Tensor, tau: float | None) -> float:
     """SIGNA's loss, or with a temperature the same with a sigmoid; a repeated pair counts once."""
-    total, epsilon = 0.0, 1e-6 if tau is None else 0.0
+    total = 0.0
     for i in range(len(h)):
         near = {i} | {j for k, j in pairs.T.tolist() if k == i}
         theta = [cosine(h[i], h[j]) for j in range(len(h))]
-        share = [(each + 1) / 2 if tau is None else 1 / (1 + math.exp(-each / tau)) for each in theta]
         far = [j for j in range(len(h)) if j not in near]
-        total -= sum(math.log(share[j] + epsilon) for j in near) / len(near)
-        total -= sum(math.log(1 - share[j] + epsilon) for j in far) / len(far)
+        if tau is None:
+            total -= sum(math.log((theta[j] + 1) / 2 + 1e-6) for j in near) / len(near)
+            total -= sum(math.log(1 - (theta[j] + 1) / 2 + 1e-6) for j in far) / len(far)
+        else:
+            total += sum(math.log1p(math.exp(-theta[j] / tau)) for j in near) / len(near)
+            total += sum(math.log1p(math.exp(theta[j] / tau)) for j in far) / len(far)
     return total / len(h)

@@ -43,8 +43,9 @@ def test_the_rule(learned: float, features: float, own: float, nearest: float, b
 
 
 def test_opposing_links_are_told_from_chance() -> None:
-    for links, own, blocks in ((600, 0.45, "untrained"), (100, 0.45, "own"), (10**6, 0.39, "own")):
-        assert Choice(0.5, 0.40, own, links=links).blocks == blocks  # standard errors 0.017, 0.041 and 0.0004
+    """Standard errors of hops' AUC are 0.017, 0.041, and, since at most 20,000 links are asked, 0.003."""
+    for links, own, blocks in ((600, 0.45, "untrained"), (100, 0.45, "own"), (10**6, 0.405, "own")):
+        assert Choice(0.5, 0.40, own, links=links).blocks == blocks
 
 
 def test_hits_are_those_of_a_loop() -> None:

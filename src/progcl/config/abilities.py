@@ -39,6 +39,11 @@ class MethodOptions(Options):
     supports: ClassVar[frozenset[str]] = frozenset()  # of ABILITIES
     needs_labels: ClassVar[bool] = False  # trained with labels, once for each split of section `probe`
 
+    @property
+    def takes_miner(self) -> bool:
+        """Whether there are negatives for a miner, with these options."""
+        return "miner" in self.supports
+
     def require(self, ability: str) -> None:
         """Raise `InputError` if the method does not support what a run asks for."""
         if ability in self.supports:

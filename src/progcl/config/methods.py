@@ -139,7 +139,7 @@ class NeighborsOptions(HalfHopOptions):
     Args:
         steps: random steps that are taken from every seed node of a batch; the nodes on the way join the batch
         drop_positives: share of the positives of a step that count as negatives instead
-        objective: infonce, with any miner; sigmoid takes each pair by itself, and none
+        objective: infonce contrasts, with any miner; sigmoid takes each pair by itself, without a miner
         holdout: share of the edges that are kept from training, to judge by
     """
 
@@ -149,6 +149,11 @@ class NeighborsOptions(HalfHopOptions):
     drop_positives: float = 0.4
     holdout: float = 0.0
     supports = frozenset(ABILITIES) - {"images"}
+
+    @property
+    def takes_miner(self) -> bool:
+        """A miner weighs negatives against each other, which only InfoNCE does."""
+        return self.objective == "infonce"
 
     def __post_init__(self) -> None:
         super().__post_init__()

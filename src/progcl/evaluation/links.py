@@ -54,9 +54,12 @@ def score_heldout(vectors: Tensor, data: Data) -> LinkScore | None:
     return score_links(vectors, data.heldout.cpu(), data.edge_index.cpu())
 
 
-def compare_links(config: Config, data: Data, facts: dict[str, Any], own: LinkScore) -> dict[str, LinkScore]:
-    """A run's own score, and those that it has to beat: of the features as they are, and of hop features."""
-    scores = {name: score_heldout(make(), data) for name, make in baselines(config, data).items()}
+def compare_links(
+    config: Config, data: Data, own: LinkScore, embeddings: Tensor, facts: dict[str, Any]
+) -> dict[str, LinkScore]:
+    """A run's own score, and those that its embeddings [N, D] have to beat, which need no training."""
+    beside = baselines(config, data, embeddings, facts)
+    scores = {name: score_heldout(make(), data) for name, make in beside.items()}
     return {describe_run(config, facts): own, **{name: score for name, score in scores.items() if score}}
 
 

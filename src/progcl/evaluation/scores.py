@@ -101,7 +101,7 @@ def describe_run(config: Config, facts: dict[str, Any]) -> str:
     if config.method.needs_labels:
         return f"{base} (trained with labels)"
     if miner == "none":
-        return f"{base}, no mining" if "miner" in config.method.supports else base
+        return f"{base}, no mining" if config.method.takes_miner else base
     estimator, mixture = getattr(config.miner, "estimator", None), facts.get("mixture")
     if estimator and (mixture is None or mixture["degenerate"]):
         return f"{base} + {miner} (no mixture, so no mining)"

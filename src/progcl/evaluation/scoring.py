@@ -17,6 +17,7 @@ from progcl.evaluation.health import RAW, REST
 from progcl.evaluation.probe import linear_probe
 from progcl.evaluation.scores import Score
 from progcl.graph.hop_features import HopFeatures
+from progcl.methods import method_type
 from progcl.methods.features import raw
 
 MIN_SECONDS = 30.0  # for scoring, however short the training was
@@ -69,15 +70,15 @@ def limit_seconds(probe: ProbeConfig, training: float) -> float:
     return math.inf if probe.limit is None else max(MIN_SECONDS, probe.limit * training)
 
 
-def baselines(config: Config, data: Data) -> Vectors:
-    """What the embedding of a user's graph has to beat: the features as they are, and features of several hops."""
+def baselines(config: Config, data: Data, embeddings: Tensor, facts: Mapping[str, Any]) -> Vectors:
+    """What the embedding [N, D] of a user's graph has to beat.
+
+    These are its own columns that needed no training, if there are others; the features as they are; and features of
+    several hops.
+    """
     if config.data.name != FILE:
         return {}
+    learned = facts.get("learned columns", 0) if method_type(config.method.name).trained else 0
+    rest: Vectors = {REST: lambda: embeddings[:, learned:]} if 0 < learned < embeddings.size(1) else {}
     hops = f"features of up to {config.hops.powers[-1]} hops (no training)"
-    return {RAW: partial(raw, data), hops: lambda: HopFeatures.fit(data, config.hops).transform(data)}
-
-
-def untrained_part(vectors: Tensor, facts: Mapping[str, Any]) -> Vectors:
-    """The columns of an embedding [N, D] that needed no training, if there are others: what these have to add to."""
-    learned = facts.get("learned columns", 0)
-    return {REST: lambda: vectors[:, learned:]} if 0 < learned < vectors.size(1) else {}
+    return {**rest, RAW: partial(raw, data), hops: lambda: HopFeatures.fit(data, config.hops).transform(data)}

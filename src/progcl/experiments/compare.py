@@ -42,7 +42,7 @@ def compare(
         hint = "set --probe.compare false, and run the others by themselves"
         raise InputError(f"`{config.method.name}` is trained with labels: no embedding to compare by a probe", hint)
     config = replace(config, probe=replace(config.probe, limit=None))  # rows are compared on the same splits
-    names = list(dict.fromkeys([*PROPOSED, config.miner.name])) if "miner" in config.method.supports else ["none"]
+    names = list(dict.fromkeys([*PROPOSED, config.miner.name])) if config.method.takes_miner else ["none"]
     configs = {name: change_miner(config, name) for name in names}
     idle = min((each.miner.idle_epochs for each in configs.values() if each.miner.idle_epochs), default=0)
     stage = FirstStage(out / "first-stage.safetensors", int(idle)) if 0 < idle < math.inf else None

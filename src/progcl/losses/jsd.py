@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from progcl.config.schema import LossConfig
 from progcl.errors import InputError
 from progcl.graph.sparse import row_pointer
 from progcl.losses.numerics import full_precision, normalize_rows
@@ -31,12 +32,14 @@ class NeighborJSD(nn.Module):
     average over positives and negatives.
 
     Args:
-        block_size: rows of a tile; memory grows with it, the result does not change
         tau: temperature; None for SIGNA's D
+        block_size: rows of a tile; memory grows with it, the result does not change
     """
 
-    def __init__(self, block_size: int | None = None, tau: float | None = None) -> None:
+    def __init__(self, tau: float | None = None, block_size: int | None = None) -> None:
         super().__init__()
+        if tau is not None:
+            LossConfig(tau)  # raises if it is out of range
         self.block_size = block_size
         self.terms: _Terms = _Shares() if tau is None else _Sigmoid(tau)
 
@@ -61,21 +64,21 @@ class NeighborJSD(nn.Module):
 class _Terms(Protocol):
     """What a pair with cosine θ adds to the loss, and the derivative of that by θ."""
 
-    def near(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    def positive(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         """Of positives: -log D."""
 
-    def far(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    def negative(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         """Of all other pairs: -log(1 - D)."""
 
 
 class _Shares:
     """D = (θ + 1) / 2, with ε inside of the logarithms."""
 
-    def near(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    def positive(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         share = cosine.add(1).div_(2).clamp_(0, 1).add_(EPSILON)
         return -share.log(), -0.5 / share
 
-    def far(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    def negative(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         rest = 1 - cosine.add(1).div_(2).clamp_(0, 1) + EPSILON
         return -rest.log(), 0.5 / rest
 
@@ -86,11 +89,11 @@ class _Sigmoid:
 
     tau: float
 
-    def near(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    def positive(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         logit = cosine / -self.tau
         return softplus(logit), torch.sigmoid(logit) / -self.tau
 
-    def far(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
+    def negative(self, cosine: Tensor) -> tuple[Tensor, Tensor]:
         logit = cosine / self.tau
         return softplus(logit), torch.sigmoid(logit) / self.tau
 
@@ -121,13 +124,13 @@ class _JSD(torch.autograd.Function):
                     mirrored[backward] = 0
                     weight += mirrored
                     positives.append((backward, near[columns]))
-                value, slope = terms.far(cosine)
+                value, slope = terms.negative(cosine)
                 total += value.mul_(weight).sum()
                 slope *= weight
                 for direction, (pair, counts) in enumerate(positives):
-                    count, (value, descent) = counts[pair[direction]], terms.near(cosine[pair])
-                    total += (value / count).sum()
-                    slope[pair] += descent / count  # a pair is there once, so that no entry is written twice
+                    count, (own_value, own_slope) = counts[pair[direction]], terms.positive(cosine[pair])
+                    total += (own_value / count).sum()
+                    slope[pair] += own_slope / count  # a pair is there once, so that no entry is written twice
                 grad[rows] += slope @ z[columns]
                 grad[columns] += slope.T @ z[rows]
         ctx.save_for_backward(grad / len(z))

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
 from progcl.config.methods import NeighborsOptions
-from progcl.errors import InputError
 from progcl.graph.batching import PairedSeeds
 from progcl.graph.loader import Batch, GraphInput
 from progcl.graph.sampled import SampledBatch
@@ -34,9 +33,6 @@ class Neighbors(Method):
 
     Neighbors as positives of one view, some of them negatives in each step, come from Sun, Chen, Qiao, Zheng, Wang:
     Single-View Graph Contrastive Learning with Soft Neighborhood Awareness (2025), whose loss is another.
-
-    Raises:
-        InputError: a miner is to treat the negatives of the sigmoid loss
     """
 
     Options = NeighborsOptions
@@ -112,10 +108,7 @@ class Neighbors(Method):
         config = self.context.config
         if self.options.objective == "infonce":
             return self.context.criterion(InfoNCE)
-        if config.miner.name != "none":
-            hint = "set --method.objective infonce, or --miner.name none"
-            raise InputError("the sigmoid loss of `neighbors` takes no miner", hint)
-        return NeighborJSD(config.loss.block_size, config.loss.tau)
+        return NeighborJSD(config.loss.tau, config.loss.block_size)
 
     def _is_heldout(self, edges: Tensor) -> Tensor:
         """Whether an edge is held out [E]: a hash of the seed and its two nodes, the same in both directions."""

@@ -27,7 +27,7 @@ class Signa(Method):
         super().__init__(context)
         self.encoder = context.encoder()
         self.projector = context.projector()
-        self.criterion = NeighborJSD(context.config.loss.block_size)
+        self.criterion = NeighborJSD(block_size=context.config.loss.block_size)
 
     def optimizer(self) -> Optimizer:
         """AdamW."""

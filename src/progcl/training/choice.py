@@ -25,7 +25,7 @@ SEED = 0  # of the pairs without a link
 MIN_WEIGHT = 0.05  # below which learned vectors are left out
 FROM_FEATURES = 0.5  # share of links among the nearest above which a graph is one of nearest neighbors
 LINKS_MATTER = 0.52  # AUC below which linked nodes are no more alike than others
-LINKS_OPPOSE = 0.42  # below this, and if own features do not say so as well, they are so unlike that hops tell much
+LINKS_OPPOSE = 0.42  # AUC of hops below which linked nodes are so unlike that hops tell classes apart
 
 Blocks = Literal["learned", "untrained", "own"]
 
@@ -95,7 +95,7 @@ class Choice:
 
         The error is that of the AUC of vectors that tell nothing, of n links and n other pairs: √(1 / 6n).
         """
-        error = math.sqrt(1 / (6 * self.links)) if self.links else 0.0
+        error = math.sqrt(1 / (6 * min(self.links, MAX_PAIRS))) if self.links else 0.0
         return self.features <= LINKS_OPPOSE and self.features < self.own - 2 * error
 
     def facts(self) -> dict[str, Any]:
@@ -110,11 +110,11 @@ def describe_choice(facts: dict[str, Any]) -> str:
     """A sentence on what was chosen, and why."""
     learned, features, own = (facts["auc"][name] for name in ("learned", "features", "own"))
     from_features = f"{facts['nearest']:.0%} of links lead to one of a node's {NEAREST} nearest by features"
-    why_not = (
-        f"links follow from the features, {from_features}"
-        if facts["nearest"] >= FROM_FEATURES
-        else "the features are too weak to learn from"
-    )
+    why_not = "the features are too weak to learn from"
+    if facts["nearest"] >= FROM_FEATURES:
+        why_not = f"links follow from the features, {from_features}"
+    elif features <= LINKS_OPPOSE:
+        why_not = "links connect unlike nodes, which features of several hops tell apart"
     reasons = {
         "learned": f"learned vectors count {facts['weight']:.2f} times as much as features of several hops: the better"
         " they predict links from a node's own features, the more",
