@@ -236,7 +236,8 @@ def describe_plan(config: Config, data: Data) -> str:
     if not is_trained(config, data):
         return f"{size}: no training"
     miner = "" if config.miner.name == "none" else f" with {config.miner.name}"
-    return f"{size}: {config.method.name}{miner} on {config.encoder.name}, {steps:,} steps of {how}"
+    objective = f" ({config.method.objective})" if hasattr(config.method, "objective") else ""
+    return f"{size}: {config.method.name}{objective}{miner} on {config.encoder.name}, {steps:,} steps of {how}"
 
 
 def describe_unused(config: Config, data: Data, overrides: Mapping[str, Any]) -> list[str]:

@@ -61,7 +61,7 @@ class ProGCL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         hidden: width of the learned vectors, which the embedding holds as they are and smoothed over the graph; None is
             512, or less on graphs of more than 300,000 nodes
         epochs: passes over the graph; None chooses by its size, as `progcl embed` does
-        miner: choice of negatives: none, progcl-weight, progcl-mix, ...
+        miner: choice of negatives: none, progcl-weight, progcl-mix, ...; with one, the loss is InfoNCE, of 400 steps
         encoder: svd or mlp, which do not see the edges; hops, gcn or sage
         with_features: append features of several hops and walk vectors of a graph, which need no training; where hop
             features alone predict links that were kept from training better, the learned vectors are left out

@@ -13,7 +13,7 @@ from progcl.config.images import SimclrOptions
 from progcl.config.options import Entry
 from progcl.config.supervised import FastGcnOptions, GatOptions, GcnOptions, MlpOptions, SageSupervisedOptions
 from progcl.config.walks import DeepWalkFeaturesOptions, DeepWalkOptions, Node2VecOptions
-from progcl.errors import in_range
+from progcl.errors import InputError, in_range
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,13 @@ class NeighborsOptions(HalfHopOptions):
     def takes_miner(self) -> bool:
         """A miner weighs negatives against each other, which only InfoNCE does."""
         return self.objective == "infonce"
+
+    def require(self, ability: str) -> None:
+        """Raise `InputError` if the method, with this objective, does not support what a run asks for."""
+        if ability == "miner" and not self.takes_miner:
+            hint = "set --method.objective infonce, or --miner.name none"
+            raise InputError(f"the sigmoid loss of `{self.name}` takes no miner", hint)
+        super().require(ability)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -272,9 +272,6 @@ class Config:
         }
         for ability in (name for name, needed in asked.items() if needed):
             self.method.require(ability)
-        if self.miner.name != "none" and not self.method.takes_miner:
-            hint = "set --method.objective infonce, or --miner.name none"
-            raise InputError(f"the sigmoid loss of `{self.method.name}` takes no miner", hint)
         if self.data.inductive and self.probe.nodes != "heldout" and self.probe.protocol != "none":
             raise InputError("inductive training is probed on held-out nodes", "set --probe.nodes heldout")
         if self.reads_hop_table and any(getattr(self.method, "drop_edges", ())):
