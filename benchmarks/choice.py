@@ -60,8 +60,9 @@ def main() -> None:
         scores = [float(np.mean(entry["accuracies"][output])) for output in OUTPUTS]
         weight = "own" if choice.blocks == "own" else f"{choice.weight:.2f}"
         print(format_row(entry["graph"], [choice.learned, choice.features, choice.own], choice.nearest, weight, scores))
-    for name in REPORTED:
-        print(format_reported(name))
+    reported = [entry for entry in read_ledger(EMBED_LEDGER) if entry["graph"] in REPORTED]
+    for name in dict.fromkeys(entry["graph"] for entry in reported if entry["row"] == "embed"):
+        print(format_reported(name, [entry for entry in reported if entry["graph"] == name]))
 
 
 def format_row(name: str, areas: list[float], nearest: float, weight: str, scores: list[float]) -> str:
@@ -71,9 +72,8 @@ def format_row(name: str, areas: list[float], nearest: float, weight: str, score
     return f"| {name} | " + " | ".join(cells) + f" | {max(scores) - scores[0]:.2f} |"
 
 
-def format_reported(name: str) -> str:
+def format_reported(name: str, entries: list[dict[str, Any]]) -> str:
     """The line of a graph that decided nothing, from the runs of `embed_table.py`: no further look at its labels."""
-    entries = [entry for entry in read_ledger(EMBED_LEDGER) if entry["graph"] == name]
     choices = [entry["choice"] for entry in entries if entry["row"] == "embed"]
     areas = [float(np.mean([choice["auc"][key] for choice in choices])) for key in ("learned", "features", "own")]
     nearest, weight = (float(np.mean([choice[key] for choice in choices])) for key in ("nearest", "weight"))

@@ -217,9 +217,8 @@ def make_group_config(data: Data, group: str, seed: int) -> Config:
         anchors = ANCHORS if int(data.num_nodes) > MAX_WHOLE_NODES else None
         options = {"miner.name": "none", "train.seed": seed, "probe.protocol": "none", "train.anchors": anchors}
         return load_config("grace-cora", options)
-    return make_config(
-        data, {"embed": {}, INFONCE: {"method.objective": "infonce"}}.get(group, {"miner.name": group}), seed
-    )
+    changes = {"embed": {}, INFONCE: {"method.objective": "infonce"}}.get(group, {"miner.name": group})
+    return make_config(data, changes, seed)
 
 
 def describe_mixture(trainer: Trainer) -> dict[str, Any]:

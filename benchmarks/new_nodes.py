@@ -35,7 +35,7 @@ from progcl.embed import WARM_SHARE
 from progcl.evaluation.probe import linear_probe
 from progcl.methods.features import raw
 from progcl.training.alignment import measure_shift
-from progcl.training.checkpoint import Embeddings
+from progcl.training.files import Embeddings
 from progcl.training.model import Start
 from progcl.training.trainer import Trainer
 

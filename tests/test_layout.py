@@ -1,6 +1,7 @@
 """Imports go one way, and labels stay where they belong."""
 
 import ast
+import importlib.util
 import json
 import re
 import subprocess
@@ -30,6 +31,15 @@ TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 
 def layer(dotted: str) -> int:
     return LAYERS.index(dotted.removeprefix("progcl").lstrip(".").split(".")[0] or "__init__")
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE.parents[1] / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_what_benchmarks_import_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "progcl":
+            module = importlib.import_module(node.module or "")
+            for name in node.names:
+                assert hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}"), name.name
 
 
 def test_imports_go_down_from_package_to_package() -> None:
