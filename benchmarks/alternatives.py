@@ -44,12 +44,17 @@ WALKS, WALK_LENGTH, WINDOW, SIZE = 10, 80, 10, 128  # of node2vec, as its author
 FASTRP_WEIGHTS, FASTRP_ALPHA, FASTRP_SIZE = (1.0, 1.0, 7.81, 45.28), -0.628, 512  # of its authors' example
 
 
-def embed(data: Data) -> Tensor:
+def embed(data: Data, changes: dict[str, Any] | None = None) -> Tensor:
     """`progcl embed`, which computes features from the edges where there are none."""
     data = prepare(data)
-    trainer = Trainer(make_config(data, {}, seed=0), data)
+    trainer = Trainer(make_config(data, changes or {}, seed=0), data)
     list(trainer.run(trainer.config.train.epochs))
     return trainer.embed()
+
+
+def embed_by_infonce(data: Data) -> Tensor:
+    """The same with `--method.objective infonce`."""
+    return embed(data, {"method.objective": "infonce"})
 
 
 def node2vec(data: Data) -> Tensor:
@@ -102,6 +107,7 @@ def dgi(data: Data) -> Tensor:
 
 TOOLS: dict[str, Callable[[Data], Tensor]] = {
     "progcl embed": embed,
+    "progcl embed, InfoNCE": embed_by_infonce,
     "features of five hops": lambda data: embed_untrained({"method.name": "hops"}, prepare(data)),
     "spectral vectors": lambda data: embed_untrained({"method.name": "spectral"}, with_any_features(data)),
     "node2vec": node2vec,
