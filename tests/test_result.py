@@ -18,6 +18,7 @@ from torch import Tensor
 from progcl import fit
 from progcl.cli.main import main
 from progcl.evaluation import scoring
+from progcl.evaluation.health import REST
 from progcl.evaluation.probe import PROTOCOLS, SplitScore, probe_clean
 from progcl.training.files import load_embeddings
 from support.commands import refusal
@@ -82,7 +83,7 @@ def test_ctrl_c_while_scoring_keeps_what_there_is(
     score = read_result(Path("out"))["score"]
     assert len(score["accuracies"] if score else ()) == min(splits, 3)
     assert (f"mean ± std of {min(splits, 3)} splits" in err) == (splits > 0)
-    assert ("raw features (1 split)" in err) == (splits == 4)
+    assert (f"{REST} (1 split)" in err) == (splits == 4)
     use_all_commands(capsys)
 
     monkeypatch.setitem(PROTOCOLS, "clean", probe_clean)
