@@ -32,9 +32,8 @@ HOP_TABLE = {"encoder.hops": [0, 1], "method.drop_edges": [0.0, 0.0]}
 MINED = {"train.epochs": 4, "train.lr": 0.001, "miner.start_epoch": 2, "encoder.hidden": 64, "encoder.projection": 64}
 NOT_ON_GRAPHS = ("simclr",)  # reads images
 BATCHES = {"batch.size": 40, "batch.fanouts": [4, 3]}
-SLOW = {
-    "merit": {"train.lr": 0.0001}
-}  # gradients of biases before a normalization are rounding, of which Adam makes steps
+# Gradients of MERIT's biases before a normalization are rounding errors, which Adam scales up to whole steps.
+SLOW = {"merit": {"train.lr": 0.0001}}
 FURTHER = {"neighbors": [{"method.objective": "sigmoid"}]}  # options that change what a method is
 
 
